@@ -39,7 +39,7 @@ var may = map[string][]string{
 	"internal/door/policy":    {},
 	"internal/observe/series": {},
 
-	"internal/door/credentials": {},
+	"internal/door/credentials": {"internal/door/policy"},
 	"internal/door/auth":        {"internal/door/credentials", "internal/door/policy", "internal/door/sigv4", "internal/engine"},
 
 	"internal/api/framing": {},
@@ -80,8 +80,8 @@ var may = map[string][]string{
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
-	"internal/api/cloudwatch": {"internal/api/wire", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
-	"internal/api/sts":        {"internal/api/wire"},
+	"internal/api/cloudwatch": {"internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
+	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
 	"internal/api/v1": {
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",

@@ -144,15 +144,15 @@ func Compare(
 		}
 	}
 	for i := range results {
-		slices.Sort(ratios[i])
-		results[i].Least, results[i].Ratio, results[i].Most = ratios[i][0], median(ratios[i]),
-			ratios[i][len(ratios[i])-1]
+		r := &results[i]
+		r.Least, r.Ratio, r.Most = slices.Min(ratios[i]), Median(ratios[i]), slices.Max(ratios[i])
 	}
 	return results, nil
 }
 
-// median is the middle of sorted numbers.
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+// Median returns the middle of some numbers, which it sorts.
+func Median(values []float64) float64 {
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
 }

@@ -27,9 +27,9 @@ func (w *working) client(ctx context.Context) (*client, error) {
 	if c.conn, err = dial(ctx, w.Endpoint.URL); err != nil {
 		return nil, err
 	}
-	c.sends = request{endpoint: &w.Endpoint, action: "SendMessage"}
-	c.receive = request{endpoint: &w.Endpoint, action: "ReceiveMessage"}
-	c.deletes = request{endpoint: &w.Endpoint, action: "DeleteMessage"}
+	c.sends = request{endpoint: &w.Endpoint, action: "SendMessage", watched: true}
+	c.receive = request{endpoint: &w.Endpoint, action: "ReceiveMessage", watched: true}
+	c.deletes = request{endpoint: &w.Endpoint, action: "DeleteMessage", watched: true}
 	if w.Batch > 1 {
 		c.deletes.action += "Batch"
 	}
@@ -162,37 +162,21 @@ func handlesOf(answer []byte) (handles [][]byte) {
 	}
 }
 
-// ask sends a request and returns the body of its answer, nil when it was refused for overload.
+// ask makes a request and counts it. The answer is nil if it was refused for overload.
 func (c *client) ask(ctx context.Context, r *request) ([]byte, error) {
-	wire, err := r.wire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	status, answer, err := c.do(wire, r.wait)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.action, err)
-	}
+	answer, err := c.conn.ask(ctx, r)
 	c.tally.Requests++
 	switch {
-	case status == 200 && !bytes.Contains(answer, []byte(`"Failed":[{`)):
-		if c.told != nil {
-			c.told(r.action, answer)
-		}
-		return answer, nil
-	case isThrottled(status, answer):
+	case err == errThrottled:
 		c.tally.Throttled++
 		if !bytes.Contains(answer, []byte("RequestThrottled")) {
 			c.tally.Unnamed++
 		}
 		return nil, nil
+	case err == nil && c.told != nil:
+		c.told(r.action, answer)
 	}
-	return nil, fmt.Errorf("%s: status %d: %.300s", r.action, status, answer)
-}
-
-// isThrottled reports whether an answer refuses a request because there are too many.
-func isThrottled(status int, answer []byte) bool {
-	return status == 503 || status == 429 ||
-		status >= 400 && bytes.Contains(answer, []byte("Thrott"))
+	return answer, err
 }
 
 // Call makes one request that has to succeed.
@@ -202,22 +186,7 @@ func Call(ctx context.Context, e Endpoint, action, body string) (answer []byte, 
 		return nil, err
 	}
 	defer c.close()
-	r := request{endpoint: &e, action: action, body: []byte(body)}
-	wire, err := r.wire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.c.SetDeadline(time.Now().Add(answerMax)); err != nil {
-		return nil, err
-	}
-	status, answer, err := c.do(wire, 0)
-	if err == nil && status != 200 {
-		err = fmt.Errorf("status %d: %.300s", status, answer)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", action, err)
-	}
-	return answer, nil
+	return c.ask(ctx, &request{endpoint: &e, action: action, body: []byte(body)})
 }
 
 // member returns a text that an answer has at its top.

@@ -78,19 +78,46 @@ func (c *conn) close() {
 	}
 }
 
-// do sends a request, which may be answered only after it has waited, and returns the body of its
-// answer, valid until the next call. The connection is of no use after an error.
-func (c *conn) do(request []byte, wait time.Duration) (status int, body []byte, err error) {
+// errThrottled is the error of a request that was refused for overload.
+var errThrottled = errors.New("the request was refused for overload")
+
+// ask makes a request and returns the body of its answer, valid until the next call. After an error
+// other than errThrottled the connection is of no use.
+func (c *conn) ask(ctx context.Context, r *request) (answer []byte, err error) {
+	wire, err := r.wire(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if c.closing {
 		if err := c.open(context.Background()); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 	}
-	if wait > 0 { // short answers are watched over by whoever watches the round
-		if err := c.c.SetDeadline(time.Now().Add(wait + answerMax)); err != nil {
-			return 0, nil, err
+	if !r.watched {
+		if err := c.c.SetDeadline(time.Now().Add(r.wait + answerMax)); err != nil {
+			return nil, err
 		}
 	}
+	status, answer, err := c.do(wire)
+	switch {
+	case err == nil && status == 200 && !bytes.Contains(answer, []byte(`"Failed":[{`)):
+		return answer, nil
+	case err == nil && isThrottled(status, answer):
+		return answer, errThrottled
+	case err == nil:
+		err = fmt.Errorf("status %d: %.300s", status, answer)
+	}
+	return nil, fmt.Errorf("%s: %w", r.action, err)
+}
+
+// isThrottled reports whether an answer refuses a request because there are too many.
+func isThrottled(status int, answer []byte) bool {
+	return status == 503 || status == 429 ||
+		status >= 400 && bytes.Contains(answer, []byte("Thrott"))
+}
+
+// do sends a request and returns status and body of its answer.
+func (c *conn) do(request []byte) (status int, body []byte, err error) {
 	if _, err := c.c.Write(request); err != nil {
 		return 0, nil, err
 	}

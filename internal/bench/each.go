@@ -1,10 +1,7 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,60 +14,47 @@ func Each(
 	ctx context.Context, e Endpoint, action string, n int64,
 	done func(share float64), body func(i int64) string,
 ) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	done = oneByOne(done)
 	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(fillers, n) {
-		wg.Go(func() {
-			c, err := dial(ctx, e.URL)
-			if err != nil {
-				cancel(err)
-				return
+	return parallel(ctx, int(min(fillers, n)), func(ctx context.Context) error {
+		c, err := dial(ctx, e.URL)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		r := request{endpoint: &e, action: action}
+		for i := next.Add(1) - 1; i < n && ctx.Err() == nil; i = next.Add(1) - 1 {
+			r.set("%s", body(i))
+			for _, err = c.ask(ctx, &r); err == errThrottled && ctx.Err() == nil; {
+				time.Sleep(throttledPause)
+				_, err = c.ask(ctx, &r)
 			}
-			defer c.close()
-			r := request{endpoint: &e, action: action}
-			for i := next.Add(1) - 1; i < n && ctx.Err() == nil; i = next.Add(1) - 1 {
-				r.set("%s", body(i))
-				if err := insist(ctx, c, &r); err != nil {
-					cancel(fmt.Errorf("%s: %w", action, err))
-					return
-				}
-				if i%1000 == 0 {
-					done(float64(i) / float64(n))
-				}
+			if err != nil {
+				return err
+			}
+			if i%1000 == 0 {
+				done(float64(i) / float64(n))
+			}
+		}
+		return nil
+	})
+}
+
+// parallel runs work n times at the same time, and returns the first error. All of it ends early
+// when ctx ends or one fails.
+func parallel(ctx context.Context, n int, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if err := work(ctx); err != nil {
+				cancel(err)
 			}
 		})
 	}
 	wg.Wait()
 	return context.Cause(ctx)
-}
-
-// insist makes a request until it is not refused for overload.
-func insist(ctx context.Context, c *conn, r *request) error {
-	for {
-		wire, err := r.wire(ctx)
-		if err != nil {
-			return err
-		}
-		if err := c.c.SetDeadline(time.Now().Add(answerMax)); err != nil {
-			return err
-		}
-		status, answer, err := c.do(wire, 0)
-		switch {
-		case err != nil:
-			return err
-		case status == 200 && !bytes.Contains(answer, []byte(`"Failed":[{`)):
-			return nil
-		case !isThrottled(status, answer):
-			return fmt.Errorf("status %d: %.300s", status, answer)
-		}
-		time.Sleep(throttledPause)
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-	}
 }
 
 // oneByOne makes a function that is told of progress fit for many goroutines.

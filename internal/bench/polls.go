@@ -55,27 +55,20 @@ func Poll(ctx context.Context, e Endpoint, url string, n int) (*Polls, error) {
 }
 
 func poll(ctx context.Context, c *conn, r *request) error {
-	wire, err := r.wire(ctx)
-	if err != nil {
-		return err
-	}
-	status, answer, err := c.do(wire, r.wait)
-	if err == nil && isThrottled(status, answer) {
-		pause := time.NewTimer(throttledPause) // thousands that begin at once may be too many
+	switch _, err := c.ask(ctx, r); err {
+	case nil:
+		return nil
+	case errThrottled: // thousands that begin at once may be too many
+		pause := time.NewTimer(throttledPause)
 		defer pause.Stop()
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 		}
 		return nil
-	}
-	if err == nil && status != 200 {
-		err = fmt.Errorf("status %d: %.300s", status, answer)
-	}
-	if err != nil {
+	default:
 		return fmt.Errorf("long poll: %w", err)
 	}
-	return nil
 }
 
 // Err returns why a poll has ended, if one has.

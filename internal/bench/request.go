@@ -32,6 +32,7 @@ type request struct {
 	endpoint *Endpoint
 	action   string
 	wait     time.Duration // how long the answer may be held back
+	watched  bool          // the round sets the deadline of the connection
 
 	body   []byte
 	bytes  []byte

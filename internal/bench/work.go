@@ -126,48 +126,39 @@ func (w *working) create(ctx context.Context, name string, fifo bool) (url strin
 // fillers is how many connections fill a queue.
 const fillers = 16
 
-// fill sends messages that are to wait in the queue, in requests of ten.
+// fill sends messages that are to wait in the queue, as many in a request as fit.
 func (w *working) fill(ctx context.Context, depth int64, done func(float64)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	batch := min(10, max(1, 1<<20/w.Size))
+	batch := int64(min(10, max(1, 1<<20/w.Size)))
 	done = oneByOne(done)
-	var wg sync.WaitGroup
 	var filled atomic.Int64
-	for range fillers {
-		wg.Go(func() {
-			c, err := w.client(ctx)
+	return parallel(ctx, fillers, func(ctx context.Context) error {
+		c, err := w.client(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		for ctx.Err() == nil {
+			n := filled.Add(batch)
+			from := n - batch
+			if from >= depth {
+				return nil
+			}
+			sent := false
+			for !sent && err == nil {
+				if sent, err = c.send(ctx, int(min(depth-from, batch))); !sent && err == nil {
+					time.Sleep(throttledPause)
+					err = ctx.Err()
+				}
+			}
 			if err != nil {
-				cancel(err)
-				return
+				return fmt.Errorf("fill the queue: %w", err)
 			}
-			defer c.close()
-			for ctx.Err() == nil {
-				n := filled.Add(int64(batch))
-				from := n - int64(batch)
-				if from >= depth {
-					return
-				}
-				sent := false
-				for !sent && err == nil {
-					if sent, err = c.send(ctx, int(min(depth-from, int64(batch)))); !sent &&
-						err == nil {
-						time.Sleep(throttledPause)
-						err = ctx.Err()
-					}
-				}
-				if err != nil {
-					cancel(fmt.Errorf("fill the queue: %w", err))
-					return
-				}
-				if n%10_000 < int64(batch) {
-					done(float64(from) / float64(depth))
-				}
+			if n%10_000 < batch {
+				done(float64(from) / float64(depth))
 			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
+		}
+		return nil
+	})
 }
 
 // Round has the clients work. What they have taken from the queue without putting anything there is

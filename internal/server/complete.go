@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"tenaq/internal/door/policy"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/work/sqslimits"
 )
@@ -32,7 +33,7 @@ func (c *Config) complete() error {
 	switch {
 	case c.DataDir == "":
 		return configError("no data directory is set: pass one to --data-dir")
-	case len(c.Account) != 12 || strings.Trim(c.Account, "0123456789") != "":
+	case !policy.IsAccount(c.Account):
 		return configError("account %q is not twelve digits: correct --account", c.Account)
 	case !(c.TimeScale > 0) || math.IsInf(c.TimeScale, 0):
 		return configError("time scale %v is not a positive number: correct --time-scale",

@@ -28,13 +28,13 @@ import (
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs"
+	"tenaq/internal/api/sts"
 	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
-	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 )
 
@@ -173,7 +173,7 @@ func (s *Server) open() (err error) {
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // anyone may read the page
 	}
-	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.withSTS(s.withCloudWatch()), v1.LocalStackHealth(health)))))
+	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.services(), v1.LocalStackHealth(health)))))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
 	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(v1.Admin(health)))))
 	return nil
@@ -271,59 +271,24 @@ func newSecret() []byte {
 	return value
 }
 
-// withCloudWatch serves CloudWatch and /v1 beside the SQS API, behind the same door.
-func (s *Server) withCloudWatch() http.Handler {
-	calls := cloudwatch.New(cloudwatch.Config{
-		Monitor:      s.alarms,
-		Authenticate: s.letToCloudWatch,
-		Compute:      alarm.Compute,
-		Account:      s.cfg.Account,
-		Region:       s.cfg.Region,
-		Logger:       s.cfg.Logger,
-	})
+// services serves CloudWatch, STS and /v1 beside the SQS API, behind the same door.
+func (s *Server) services() http.Handler {
+	alarms := cloudwatch.New(cloudwatch.Config{Monitor: s.alarms, Door: s.door,
+		Region: s.cfg.Region, Logger: s.cfg.Logger})
+	identity := sts.New(s.door)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		// With credentials, an unsigned request is refused by every API.
+		case sts.Is(r), s.cfg.Credentials == nil && sts.IsUnsigned(r):
+			identity.ServeHTTP(w, r)
 		case cloudwatch.Is(r):
-			calls.ServeHTTP(w, r)
+			alarms.ServeHTTP(w, r)
 		case v1.Is(r):
 			s.v1.ServeHTTP(w, r)
 		default:
 			s.api.ServeHTTP(w, r)
 		}
 	})
-}
-
-// letToCloudWatch authenticates requests for CloudWatch. Alarms belong to the server's own account,
-// and only its keys may use them. [AUTH-14, AUTH-38]
-func (s *Server) letToCloudWatch(r *http.Request) (cloudwatch.Finish, error) {
-	pending, err := s.door.Authenticate(r, "monitoring")
-	if err != nil {
-		return nil, cloudWatchRefusal(err)
-	}
-	return func(body []byte) (cloudwatch.Authorize, error) {
-		principal, err := pending.Finish(body)
-		if err != nil {
-			return nil, cloudWatchRefusal(err)
-		}
-		return func(action, resource string) error {
-			if principal.Account() != s.cfg.Account {
-				return &cloudwatch.Error{Code: cloudwatch.AccessDenied,
-					Message: "Alarms belong to account " + s.cfg.Account + ": use a key of that account."}
-			}
-			if err := principal.Authorize(action, resource); err != nil {
-				return cloudWatchRefusal(err)
-			}
-			return nil
-		}, nil
-	}, nil
-}
-
-// cloudWatchRefusal turns a refusal of the door into one of CloudWatch.
-func cloudWatchRefusal(err error) error {
-	if refusal, ok := errors.AsType[*auth.Error](err); ok {
-		return &cloudwatch.Error{Code: cloudwatch.Code(refusal.Code), Message: refusal.Message}
-	}
-	return err
 }
 
 // withHealth serves LocalStack's health page and the front page beside the SQS API. Anyone may read

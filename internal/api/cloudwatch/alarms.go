@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
+	"tenaq/internal/observe/series"
 )
 
 // recordsMax is how many alarms one answer describes at most.
@@ -71,7 +72,7 @@ func (c *call) describeAlarmsForMetric(
 	out := &describeAlarmsForMetricOutput{MetricAlarms: []metricAlarm{}}
 	for _, s := range c.cfg.Monitor.Alarms() {
 		q, ok := single(&s.Rule)
-		if !ok || !equal(q.Metric, m) ||
+		if !ok || series.Compare(q.Metric, m) != 0 ||
 			in.Statistic != "" && in.Statistic != string(q.Stat) ||
 			in.Unit != "" && in.Unit != q.Unit ||
 			in.Period != nil && *in.Period != q.Period {

@@ -1,7 +1,6 @@
 package cloudwatch
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -128,8 +127,8 @@ var elsewhere = []string{"SEARCH(", "ANOMALY_DETECTION_BAND(", "INSIGHT_RULE_MET
 func (c *call) query(in metricDataQuery, path string) (q alarm.Query, err error) {
 	q = alarm.Query{ID: in.Id, Expression: in.Expression, Label: in.Label,
 		Return: in.ReturnData == nil || *in.ReturnData}
-	if in.AccountId != "" && in.AccountId != c.cfg.Account {
-		return q, c.op.fit.invalid("The value %s for parameter %s.AccountId is invalid: there is no account but %s.", wire.Quote(in.AccountId), path, c.cfg.Account)
+	if in.AccountId != "" && in.AccountId != c.account() {
+		return q, c.op.fit.invalid("The value %s for parameter %s.AccountId is invalid: there is no account but %s.", wire.Quote(in.AccountId), path, c.account())
 	}
 	if (in.MetricStat == nil) == (in.Expression == "") {
 		return q, c.op.fit.combination("%s needs either MetricStat or Expression.", path)
@@ -206,9 +205,4 @@ func dimensions(m series.Metric) []dimension {
 		all = append(all, dimension(d))
 	}
 	return all
-}
-
-func equal(x, y series.Metric) bool {
-	return x.Namespace == y.Namespace && x.Name == y.Name &&
-		slices.Equal(x.Dimensions, y.Dimensions)
 }

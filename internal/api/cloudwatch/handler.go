@@ -4,9 +4,8 @@
 //
 // What it guarantees:
 //
-//   - No body is read before Config.Authenticate has accepted the request. None is inflated or
-//     decoded, and no call runs, before the function that it returns has accepted the body and the
-//     action. Without Authenticate every request is refused.
+//   - No body is read before the door has let the request in. None is inflated or decoded before its
+//     signature is verified, and no call runs that the caller's key does not allow.
 //   - A request for something that is not offered is refused with a sentence that says what to use
 //     instead. Members that CloudWatch itself does not know are ignored, as CloudWatch ignores
 //     them.
@@ -32,6 +31,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/wire"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/observe/alarm"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/observe/series"
@@ -48,36 +48,26 @@ type Monitor interface {
 	SetState(name string, s alarm.State, reason, data string) error
 	EnableActions(enable bool, names ...string) error
 	SetTags(name string, set map[string]string, remove []string) error
+	// History returns the changes of states, the oldest first.
+	History() []monitor.Change
 	Series() *series.Store
 	Now() time.Time
 }
 
-// Config configures a Handler.
+// Config configures a Handler. Monitor and Door are required.
 type Config struct {
 	Monitor Monitor
 
-	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and
-	// those of the functions that come of it, are for the caller: an *Error is answered as it is,
-	// another as AccessDenied with its text.
-	Authenticate func(*http.Request) (Finish, error)
+	// Door authenticates requests. Alarms belong to its account, and only keys of that account may
+	// use them. [AUTH-14, AUTH-38]
+	Door *auth.Door
 
-	// Compute evaluates the expressions of GetMetricData, as alarm.Compute does. Without it they
-	// are refused.
-	Compute Compute
+	// Region is what ARNs show; us-east-1 when empty.
+	Region string
 
-	// Account and Region are what ARNs show; 000000000000 and us-east-1 when empty.
-	Account, Region string
-
-	// Logger reports requests that failed for a reason inside the server; slog.Default() when nil.
+	// Logger reports requests that failed inside the server; slog.Default() when nil.
 	Logger *slog.Logger
 }
-
-// A Finish completes the check of a request with its body as it came.
-type Finish func(body []byte) (Authorize, error)
-
-// An Authorize says whether who sent a request may do an action, such as cloudwatch:PutMetricAlarm,
-// to a resource.
-type Authorize func(action, resource string) error
 
 // A Handler serves CloudWatch.
 type Handler struct {
@@ -88,11 +78,8 @@ type Handler struct {
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	cfg.Account = cmp.Or(cfg.Account, "000000000000")
 	cfg.Region = cmp.Or(cfg.Region, "us-east-1")
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Handler{cfg: cfg, reading: make(places, readings), decoding: make(places, decodings),
 		computing: make(places, computations)}
 }
@@ -134,21 +121,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serve(
 	w http.ResponseWriter, r *http.Request, p protocol,
 ) (*operation, any, error) {
-	if h.cfg.Authenticate == nil {
-		return nil, nil, &Error{AccessDenied, "The server has no authentication for this API."}
-	}
-	finish, err := h.cfg.Authenticate(r)
+	pending, err := h.cfg.Door.Authenticate(r, "monitoring")
 	if err != nil {
-		return nil, nil, denied(err)
+		return nil, nil, err
 	}
 	body, err := h.read(w, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer body.release()
-	authorize, err := finish(body.bytes)
+	principal, err := pending.Finish(body.bytes)
 	if err != nil {
-		return nil, nil, denied(err)
+		return nil, nil, err
 	}
 	if err := body.decode(r); err != nil {
 		return nil, nil, err
@@ -161,29 +145,30 @@ func (h *Handler) serve(
 	if !ok {
 		return nil, nil, notOffered(name)
 	}
-	if err := authorize("cloudwatch:"+name, "*"); err != nil {
-		return nil, nil, denied(err)
+	if account := h.account(); principal.Account() != account {
+		return nil, nil, &Error{AccessDenied,
+			"Alarms belong to account " + account + ": use a key of that account."}
+	}
+	if err := principal.Authorize("cloudwatch:"+name, "*"); err != nil {
+		return nil, nil, err
 	}
 	out, err := op.serve(&call{r.Context(), h, op}, in)
 	return op, out, err
 }
 
-// denied refuses a request that was not authenticated or not authorized.
-func denied(err error) error {
-	var refusal *Error
-	if errors.As(err, &refusal) {
-		return refusal
-	}
-	return &Error{AccessDenied, err.Error()}
-}
+// account is the account that the alarms belong to.
+func (h *Handler) account() string { return h.cfg.Door.Account() }
 
 // refusal turns any error into one of the protocol.
 func (h *Handler) refusal(err error) *Error {
 	var refusal *Error
+	var denied *auth.Error
 	var malformed *wire.Error
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
+	case errors.As(err, &denied):
+		return &Error{Code(denied.Code), denied.Message}
 	case errors.As(err, &malformed):
 		return &Error{Code(malformed.Code), malformed.Message}
 	case errors.Is(err, monitor.ErrInvalid):

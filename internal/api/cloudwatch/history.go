@@ -10,23 +10,16 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// A History is a Monitor that also knows the changes of states, the oldest first.
-type History interface{ History() []monitor.Change }
-
 // describeAlarmHistory returns changes of states. Other events of an alarm are not recorded.
 func (c *call) describeAlarmHistory(
 	in *describeAlarmHistoryInput,
 ) (*describeAlarmHistoryOutput, error) {
-	m, ok := c.cfg.Monitor.(History)
-	if !ok {
-		return nil, notOffered(c.op.name)
-	}
 	from, err := c.readToken(in.NextToken)
 	if err != nil {
 		return nil, err
 	}
 	out := &describeAlarmHistoryOutput{AlarmHistoryItems: []alarmHistoryItem{}}
-	changes := m.History()
+	changes := c.cfg.Monitor.History()
 	if in.ScanBy != "TimestampAscending" {
 		slices.Reverse(changes)
 	}

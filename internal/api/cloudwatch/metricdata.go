@@ -29,12 +29,6 @@ const (
 	computations = 4
 )
 
-// Compute evaluates expressions: it returns what the queries come to in the periods (seconds)
-// between from and to, by their ids. Its errors are for the author of the expressions.
-type Compute func(
-	queries []alarm.Query, d alarm.Data, period, from, to int64,
-) (map[string][]series.Point, error)
-
 // A line is the result of one query of a GetMetricData.
 type line struct {
 	id, label string
@@ -165,9 +159,6 @@ func (c *call) computed(
 	if !slices.ContainsFunc(queries, func(q alarm.Query) bool { return q.Expression != "" }) {
 		return nil, nil
 	}
-	if c.cfg.Compute == nil {
-		return nil, c.op.fit.invalid("Expressions are not supported in GetMetricData: ask for the metrics, and compute with what is answered. Alarms may have them.")
-	}
 	if period == 0 {
 		return nil, c.op.fit.invalid("At least one query must be a metric: an expression alone has no data.")
 	}
@@ -188,7 +179,7 @@ func (c *call) computed(
 	case <-c.Done():
 		return nil, c.Err()
 	}
-	computed, err := c.cfg.Compute(queries, c.cfg.Monitor.Series(), period, s.from, s.to)
+	computed, err := alarm.Compute(queries, c.cfg.Monitor.Series(), period, s.from, s.to)
 	if err != nil {
 		return nil, c.op.fit.invalid("%s", err)
 	}

@@ -1,11 +1,9 @@
 package cloudwatch
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,8 +169,8 @@ func (c *call) listMetrics(in *listMetricsInput) (*listMetricsOutput, error) {
 	if place != "" && json.Unmarshal([]byte(place), &from) != nil {
 		return nil, errToken
 	}
-	if in.OwningAccount != "" && in.OwningAccount != c.cfg.Account {
-		return nil, c.op.fit.invalid("The value %s for parameter OwningAccount is invalid: there is no account but %s.", wire.Quote(in.OwningAccount), c.cfg.Account)
+	if in.OwningAccount != "" && in.OwningAccount != c.account() {
+		return nil, c.op.fit.invalid("The value %s for parameter OwningAccount is invalid: there is no account but %s.", wire.Quote(in.OwningAccount), c.account())
 	}
 	f := series.Filter{Namespace: in.Namespace, Name: in.MetricName}
 	for _, d := range in.Dimensions {
@@ -187,7 +185,7 @@ func (c *call) listMetrics(in *listMetricsInput) (*listMetricsOutput, error) {
 	}
 	var last series.Metric
 	for _, m := range c.cfg.Monitor.Series().List(f) {
-		if place != "" && compare(m, from) <= 0 {
+		if place != "" && series.Compare(m, from) <= 0 {
 			continue
 		}
 		if len(out.Metrics) == metricsMax {
@@ -201,19 +199,8 @@ func (c *call) listMetrics(in *listMetricsInput) (*listMetricsOutput, error) {
 		last = m
 		out.Metrics = append(out.Metrics, metric{m.Namespace, m.Name, dimensions(m)})
 		if in.IncludeLinkedAccounts {
-			out.OwningAccounts = append(out.OwningAccounts, c.cfg.Account)
+			out.OwningAccounts = append(out.OwningAccounts, c.account())
 		}
 	}
 	return out, nil
-}
-
-// compare orders metrics as a Store lists them.
-func compare(x, y series.Metric) int {
-	return cmp.Or(
-		strings.Compare(x.Namespace, y.Namespace),
-		strings.Compare(x.Name, y.Name),
-		slices.CompareFunc(x.Dimensions, y.Dimensions, func(d, e series.Dimension) int {
-			return cmp.Or(strings.Compare(d.Name, e.Name), strings.Compare(d.Value, e.Value))
-		}),
-	)
 }

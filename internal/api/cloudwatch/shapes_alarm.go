@@ -1,6 +1,10 @@
 package cloudwatch
 
-import "time"
+import (
+	"time"
+
+	"tenaq/internal/observe/alarm"
+)
 
 // The structures of requests and answers about alarms. The names of fields are those of members in
 // the model of CloudWatch, and so are the limits in the tags: see field.
@@ -173,13 +177,7 @@ var enums = map[string][]string{
 		"AlarmContributorStateUpdate", "AlarmContributorAction"},
 	"RecentlyActive": {"PT3H"},
 	"ScanBy":         {"TimestampDescending", "TimestampAscending"},
-	"StandardUnit": {"Seconds", "Microseconds", "Milliseconds", "Bytes", "Kilobytes", "Megabytes",
-		"Gigabytes", "Terabytes", "Bits",
-		"Kilobits", "Megabits", "Gigabits", "Terabits", "Percent", "Count", "Bytes/Second",
-		"Kilobytes/Second", "Megabytes/Second",
-		"Gigabytes/Second", "Terabytes/Second", "Bits/Second", "Kilobits/Second", "Megabits/Second",
-		"Gigabits/Second",
-		"Terabits/Second", "Count/Second", "None"},
-	"StateValue": {"OK", "ALARM", "INSUFFICIENT_DATA"},
-	"Statistic":  {"SampleCount", "Average", "Sum", "Minimum", "Maximum"},
+	"StandardUnit":   alarm.Units,
+	"StateValue":     {"OK", "ALARM", "INSUFFICIENT_DATA"},
+	"Statistic":      {"SampleCount", "Average", "Sum", "Minimum", "Maximum"},
 }

@@ -72,7 +72,7 @@ func (c *call) tags(in []tag) (map[string]string, error) {
 }
 
 func (c *call) alarmARN(name string) string {
-	return fmt.Sprintf("arn:aws:cloudwatch:%s:%s:alarm:%s", c.cfg.Region, c.cfg.Account, name)
+	return fmt.Sprintf("arn:aws:cloudwatch:%s:%s:alarm:%s", c.cfg.Region, c.account(), name)
 }
 
 // resource returns the alarm that an ARN names.
@@ -81,7 +81,7 @@ func (c *call) resource(arn string) (*monitor.Status, error) {
 	if len(parts) < 7 || parts[0] != "arn" || parts[2] != "cloudwatch" || parts[5] != "alarm" {
 		return nil, c.op.fit.invalid("The value %s for parameter ResourceARN is invalid: only alarms have tags, such as %s.", wire.Quote(arn), c.alarmARN("NAME"))
 	}
-	if parts[3] == c.cfg.Region && parts[4] == c.cfg.Account {
+	if parts[3] == c.cfg.Region && parts[4] == c.account() {
 		for _, s := range c.cfg.Monitor.Alarms() {
 			if s.Name == parts[6] {
 				return &s, nil

@@ -67,15 +67,9 @@ func Actions() []string {
 	return slices.Compact(actions)
 }
 
-// A requestOf is a shape of sqswire that can be made new.
-type requestOf[R any] interface {
-	*R
-	sqswire.Shape
-}
-
-// A queuedOf also names its queue as QueueUrl.
+// A queuedOf is a request that names its queue as QueueUrl.
 type queuedOf[R any] interface {
-	requestOf[R]
+	*R
 	Queue() sqswire.Opt[string]
 }
 
@@ -98,7 +92,7 @@ func void[R any, P queuedOf[R]](name string, ask func(*call, P) engine.Op) *oper
 }
 
 // onOther is an operation whose queue is found in another way.
-func onOther[R any, P requestOf[R]](
+func onOther[R any, P interface{ *R }](
 	name string, queueOf func(*call, P) engine.QueueName, serve func(*call, P) (response, error),
 ) *operation {
 	return &operation{
@@ -112,7 +106,7 @@ func onOther[R any, P requestOf[R]](
 }
 
 // with adds the rights that an operation needs besides the one for its action.
-func with[R any, P requestOf[R]](op *operation, also func(*call, P) []right) *operation {
+func with[R any, P interface{ *R }](op *operation, also func(*call, P) []right) *operation {
 	op.also = func(c *call, req sqswire.Shape) []right { return also(c, req.(P)) }
 	return op
 }

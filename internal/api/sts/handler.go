@@ -2,12 +2,10 @@
 // identity their credentials have. It serves GetCallerIdentity, in the Query protocol of
 // 2011-06-15, as SDKs and the AWS CLI send it.
 //
-// What it guarantees: no body is read before Config.Authenticate has accepted the request, and none
-// is decoded before the function that it returns has accepted the body. The answer holds the
-// identity of the caller and nothing else.
+// What it guarantees: no body is read before the door has let the request in, and none is decoded
+// before its signature is verified. The answer holds the identity of the caller and nothing else.
 //
-// It leaves authentication to its caller, which also asks Is and IsUnsigned which requests are for
-// STS.
+// It leaves authentication to auth. Its caller asks Is and IsUnsigned which requests are for STS.
 package sts
 
 import (
@@ -20,6 +18,7 @@ import (
 	"strings"
 
 	"tenaq/internal/api/wire"
+	"tenaq/internal/door/auth"
 )
 
 const (
@@ -38,34 +37,12 @@ const (
 	peekMax = 1 << 10
 )
 
-// Config configures a Handler.
-type Config struct {
-	// Authenticate says whether a request may be answered at all. It is asked first. Its error, and
-	// that of the function that comes of it, are for the caller: an *Error is answered as it is,
-	// another as AccessDenied with its text.
-	Authenticate func(*http.Request) (Finish, error)
-}
+// A Handler serves STS. It accepts every key: a caller needs no right to ask for its own identity.
+// [AUTH-49]
+type Handler struct{ door *auth.Door }
 
-// A Finish completes the check of a request with its body as it came, and says who sent it.
-type Finish func(body []byte) (Identity, error)
-
-// An Identity names the sender of a request.
-type Identity struct{ Account, ARN, UserID string }
-
-// An Error is a refusal. Its message is for the caller.
-type Error struct {
-	Code    string
-	Status  int
-	Message string
-}
-
-func (e *Error) Error() string { return e.Code + ": " + e.Message }
-
-// A Handler serves STS.
-type Handler struct{ cfg Config }
-
-// New returns a handler.
-func New(cfg Config) *Handler { return &Handler{cfg} }
+// New returns a handler behind a door.
+func New(door *auth.Door) *Handler { return &Handler{door} }
 
 // Is reports whether a request is for STS, by what can be seen before its body: the service that it
 // is signed for, or the action in its address.
@@ -85,7 +62,7 @@ func Is(r *http.Request) bool {
 func IsUnsigned(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.Header.Get("Authorization") != "" ||
 		r.Header.Get("X-Amz-Target") != "" ||
-		!wire.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 ||
+		!auth.IsForm(r.Header.Get("Content-Type")) || r.ContentLength <= 0 ||
 		r.ContentLength > peekMax {
 		return false
 	}
@@ -125,32 +102,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.identity(identity)
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Identity, error) {
-	if h.cfg.Authenticate == nil {
-		return Identity{}, &Error{"AccessDenied", http.StatusForbidden,
-			"The server has no authentication for this API."}
-	}
-	finish, err := h.cfg.Authenticate(r)
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (p auth.Principal, err error) {
+	pending, err := h.door.Authenticate(r, "sts")
 	if err != nil {
-		return Identity{}, err
+		return p, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			return Identity{}, &Error{"MalformedInput", http.StatusRequestEntityTooLarge,
-				"The body of the request is larger than 16 KiB."}
+			return p, &auth.Error{Code: "MalformedInput",
+				Status:  http.StatusRequestEntityTooLarge,
+				Message: "The body of the request is larger than 16 KiB."}
 		}
-		return Identity{}, &Error{"MalformedInput", http.StatusBadRequest, "The body ended early."}
+		return p, badRequest("MalformedInput", "The body ended early.")
 	}
-	identity, err := finish(body)
-	if err == nil {
-		err = checkAction(r, string(body))
+	if p, err = pending.Finish(body); err != nil {
+		return p, err
 	}
-	if err != nil {
-		return Identity{}, err
-	}
-	return identity, nil
+	return p, checkAction(r, string(body))
+}
+
+func badRequest(code, message string) error {
+	return &auth.Error{Code: code, Status: http.StatusBadRequest, Message: message}
 }
 
 // checkAction refuses everything but the one action there is.
@@ -164,12 +138,11 @@ func checkAction(r *http.Request, body string) error {
 		query.Get("Version"), apiVersion)
 	switch {
 	case r.Method != http.MethodPost && r.Method != http.MethodGet, action == "":
-		return &Error{"MissingAction", http.StatusBadRequest,
-			"The request is not a form with the parameter Action."}
+		return badRequest("MissingAction", "The request is not a form with the parameter Action.")
 	case action != Action || version != apiVersion:
-		return &Error{"InvalidAction", http.StatusBadRequest, fmt.Sprintf(
+		return badRequest("InvalidAction", fmt.Sprintf(
 			"Could not find operation %s for version %s: this server has %s of version %s only.",
-			wire.Cut(action), wire.Cut(version), Action, apiVersion)}
+			wire.Cut(action), wire.Cut(version), Action, apiVersion))
 	}
 	return nil
 }
@@ -181,28 +154,29 @@ type answer struct {
 	json bool
 }
 
-func (a answer) identity(i Identity) {
+func (a answer) identity(p auth.Principal) {
 	if a.json {
 		a.write(http.StatusOK, wire.PlainJSONType,
 			wire.AppendJSON(nil, wire.Object{{Name: Action + "Response", Tree: wire.Object{
 				{Name: Action + "Result", Tree: wire.Object{
-					{Name: "Account", Tree: i.Account}, {Name: "Arn", Tree: i.ARN},
-					{Name: "UserId", Tree: i.UserID},
+					{Name: "Account", Tree: p.Account()}, {Name: "Arn", Tree: p.ARN()},
+					{Name: "UserId", Tree: p.UserID()},
 				}},
 				{Name: "ResponseMetadata", Tree: wire.Object{{Name: "RequestId", Tree: a.id}}},
 			}}}))
 		return
 	}
 	a.write(http.StatusOK, wire.XMLType, wire.ResultXML(namespace, Action, wire.Object{
-		{Name: "Arn", Tree: i.ARN}, {Name: "UserId", Tree: i.UserID},
-		{Name: "Account", Tree: i.Account},
+		{Name: "Arn", Tree: p.ARN()}, {Name: "UserId", Tree: p.UserID()},
+		{Name: "Account", Tree: p.Account()},
 	}, a.id))
 }
 
 func (a answer) refuse(err error) {
-	refusal, ok := errors.AsType[*Error](err)
+	refusal, ok := errors.AsType[*auth.Error](err)
 	if !ok {
-		refusal = &Error{"AccessDenied", http.StatusForbidden, err.Error()}
+		refusal = &auth.Error{Code: "AccessDenied", Status: http.StatusForbidden,
+			Message: err.Error()}
 	}
 	fault := "Sender"
 	if refusal.Status >= 500 {

@@ -11,24 +11,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"tenaq/internal/door/auth"
 )
 
 const form = "application/x-www-form-urlencoded; charset=utf-8"
 
-var somebody = Identity{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/a&b", UserID: "AIDAEXAMPLE"}
-
-// letIn lets everybody in as somebody, unless the body says that it does not.
-func letIn(r *http.Request) (Finish, error) {
-	if r.Header.Get("Authorization") == "wrong" {
-		return nil, &Error{"MissingAuthenticationToken", 403, "Request is missing <Authentication> Token"}
-	}
-	return func(body []byte) (Identity, error) {
-		if strings.Contains(string(body), "wrong") {
-			return Identity{}, errors.New("not so")
-		}
-		return somebody, nil
-	}, nil
-}
+// open lets every request in as the root user of an account.
+var open = auth.New(auth.Config{Account: "1111&2222"})
 
 func post(body string) *http.Request {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(body))
@@ -44,7 +34,7 @@ func TestAnswers(t *testing.T) {
 		ask     = "Action=GetCallerIdentity&Version=2011-06-15"
 		xmlns   = ` xmlns="https://sts.amazonaws.com/doc/2011-06-15/">`
 		success = `200 text/xml <GetCallerIdentityResponse` + xmlns +
-			`<GetCallerIdentityResult><Arn>arn:aws:iam::111122223333:user/a&amp;b</Arn><UserId>AIDAEXAMPLE</UserId><Account>111122223333</Account></GetCallerIdentityResult>` +
+			`<GetCallerIdentityResult><Arn>arn:aws:iam::1111&amp;2222:root</Arn><UserId>1111&amp;2222</UserId><Account>1111&amp;2222</Account></GetCallerIdentityResult>` +
 			`<ResponseMetadata><RequestId>ID</RequestId></ResponseMetadata></GetCallerIdentityResponse>`
 	)
 	failure := func(status, code, message string) string {
@@ -65,11 +55,12 @@ func TestAnswers(t *testing.T) {
 		{"GET", httptest.NewRequest("GET", "/?"+ask, nil), success},
 		{"action in the address of a POST", httptest.NewRequest("POST", "/?"+ask, nil), success},
 		{"JSON", with(post(ask), "Accept", "application/json"), `200 application/json {"GetCallerIdentityResponse":{"GetCallerIdentityResult":` +
-			`{"Account":"111122223333","Arn":"arn:aws:iam::111122223333:user/a\u0026b","UserId":"AIDAEXAMPLE"},"ResponseMetadata":{"RequestId":"ID"}}}`},
-		{"refused before the body", with(post(ask), "Authorization", "wrong"), failure("403", "MissingAuthenticationToken", "Request is missing &lt;Authentication&gt; Token")},
-		{"refused before the body, JSON", with(with(post(ask), "Authorization", "wrong"), "Accept", "application/json"),
-			`403 application/json {"Error":{"Code":"MissingAuthenticationToken","Message":"Request is missing \u003cAuthentication\u003e Token","Type":"Sender"},"RequestId":"ID"}`},
-		{"refused with the body", post(ask + "&wrong"), failure("403", "AccessDenied", "not so")},
+			`{"Account":"1111\u00262222","Arn":"arn:aws:iam::1111\u00262222:root","UserId":"1111\u00262222"},"ResponseMetadata":{"RequestId":"ID"}}}`},
+		{"refused before the body", with(post(ask), "Origin", "http://elsewhere"), failure("403", "AccessDenied", "Requests from web pages of other origins are refused.")},
+		{"refused before the body, JSON", with(with(post(ask), "Origin", "http://elsewhere"), "Accept", "application/json"),
+			`403 application/json {"Error":{"Code":"AccessDenied","Message":"Requests from web pages of other origins are refused.","Type":"Sender"},"RequestId":"ID"}`},
+		{"another action, escaped", post("Action=%3Cx%3E&Version=2011-06-15"),
+			failure("400", "InvalidAction", "Could not find operation &lt;x&gt; for version 2011-06-15: this server has GetCallerIdentity of version 2011-06-15 only.")},
 		{"another action", post("Action=AssumeRole&Version=2011-06-15"),
 			failure("400", "InvalidAction", "Could not find operation AssumeRole for version 2011-06-15: this server has GetCallerIdentity of version 2011-06-15 only.")},
 		{"another version", post("Action=GetCallerIdentity&Version=2012-11-05"),
@@ -80,7 +71,7 @@ func TestAnswers(t *testing.T) {
 		{"cut off", httptest.NewRequest("POST", "/", iotest.ErrReader(io.ErrUnexpectedEOF)), failure("400", "MalformedInput", "The body ended early.")},
 	} {
 		w := httptest.NewRecorder()
-		New(Config{Authenticate: letIn}).ServeHTTP(w, test.r)
+		New(open).ServeHTTP(w, test.r)
 		id := map[string][]string(w.Header())["x-amzn-RequestId"][0] // with its name as it is written
 		got := w.Result().Status[:3] + " " + w.Header().Get("Content-Type") + " " + strings.ReplaceAll(w.Body.String(), id, "ID")
 		if got != test.want || !idPattern.MatchString(id) {
@@ -89,15 +80,6 @@ func TestAnswers(t *testing.T) {
 		if strings.Contains(got, "text/xml") && xml.Unmarshal(w.Body.Bytes(), new(struct{})) != nil || strings.Contains(got, "application/json") && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s: cannot be parsed: %s", test.name, w.Body)
 		}
-	}
-}
-
-// Without somebody who decides nobody is told anything.
-func TestNobodyDecides(t *testing.T) {
-	w := httptest.NewRecorder()
-	New(Config{}).ServeHTTP(w, post("Action=GetCallerIdentity"))
-	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "AccessDenied") {
-		t.Errorf("got %d %s, want 403", w.Code, w.Body)
 	}
 }
 

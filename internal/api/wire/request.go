@@ -60,12 +60,6 @@ func SignedService(r *http.Request) string {
 	return parts[len(parts)-2]
 }
 
-// IsForm reports whether a Content-Type is that of a form, which carries the Query protocol.
-func IsForm(kind string) bool {
-	kind, _, _ = strings.Cut(kind, ";")
-	return strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded")
-}
-
 // HasAction reports whether a query string has the parameter Action.
 func HasAction(query string) bool {
 	for parameter := range strings.SplitSeq(query, "&") {

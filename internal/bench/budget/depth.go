@@ -12,9 +12,6 @@ import (
 
 // measureDepth compares a queue in which messages wait with one in which none does.
 func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	deep := e.work(bench.Work{Kind: bench.Send, Depth: e.count(10_000_000, 200_000)})
 	began := time.Now()
 	url, err := bench.Fill(ctx, deep, e.telling("fill the queue"))
@@ -47,9 +44,6 @@ func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 // measureFIFO compares a queue of many groups with one without groups, with as many messages
 // waiting in both.
 func measureFIFO(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	n := e.count(1_000_000, 50_000)
 	ratio, note, err := e.versus(ctx, "standard", bench.Work{Kind: bench.Life, Depth: n}, "FIFO",
 		bench.Work{Kind: bench.Life, Depth: n, Groups: int(n)})
@@ -61,9 +55,6 @@ const dedupGroups = 1000
 
 // measureDedup compares a queue that remembers many deduplication ids with one that remembers none.
 func measureDedup(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	full := e.work(bench.Work{Kind: bench.Send, Groups: dedupGroups,
 		Depth: e.count(5_000_000, 100_000)})
 	began := time.Now()

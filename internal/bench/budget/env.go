@@ -2,10 +2,10 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,7 +16,7 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// An env is what a line has: servers that end with it, and somebody to tell how far it is.
+// An env is what a line has: servers that end with it, and a progress line.
 type env struct {
 	short bool
 	scale float64
@@ -25,6 +25,7 @@ type env struct {
 	endpoint bench.Endpoint // of the server that start has started
 	line     *cli.Progress
 	said     time.Time
+	admin    string         // address of that server, if the line asks for it
 	queues   int
 }
 
@@ -54,8 +55,18 @@ func (e *env) room(need int64) error {
 	return nil
 }
 
-// start starts the server.
-func (e *env) start(ctx context.Context) (err error) {
+// start starts the server, if there is room for what it will store. An admin address is only
+// needed to watch its health.
+func (e *env) start(ctx context.Context, l *Line) (err error) {
+	if err := e.room(l.disk); err != nil {
+		return err
+	}
+	if l.admin {
+		if e.admin, err = freeAddress(); err != nil {
+			return err
+		}
+		e.own.Args = append(e.own.Args, "--admin-listen", e.admin)
+	}
 	e.endpoint, err = e.own.Start(ctx)
 	return err
 }
@@ -94,6 +105,21 @@ func (e *env) work(w bench.Work) bench.Work {
 	e.queues++
 	w.Endpoint, w.Queue = e.endpoint, "budget-"+strconv.Itoa(e.queues)
 	return w
+}
+
+// warm returns the contender of a workload after one round, in which everything was cold.
+func (e *env) warm(ctx context.Context, w bench.Work, load bench.Load) (bench.Contender, error) {
+	c, err := bench.New(e.work(w))
+	if err != nil {
+		return nil, err
+	}
+	if err = c.Prepare(ctx, e.telling("prepare")); err == nil {
+		_, err = c.Round(ctx, load)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // contender makes the contender of a workload.
@@ -233,13 +259,7 @@ func medianRate(
 		rates = append(rates, t.Rate())
 		total.Add(&t)
 	}
-	return medianOf(rates), total, nil
-}
-
-func medianOf(values []float64) float64 {
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
+	return bench.Median(rates), total, nil
 }
 
 // rest lets time pass, and fails when ctx ends first.

@@ -14,9 +14,6 @@ import (
 // measureIdle has queues that nobody uses and polls that find nothing, and looks at what the server
 // needs for them.
 func measureIdle(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	before, err := e.memory(false)
 	if err != nil {
 		return nil, err
@@ -60,7 +57,7 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{
 		{"more memory", now - before, fmt.Sprintf("%.0f MiB after %.0f MiB, %d queues and %d polls",
 			now, before, queues, clients)},
-		{"processor", medianOf(shares),
+		{"processor", bench.Median(shares),
 			fmt.Sprintf("in half of the seconds; %.1f %% on the average, with the polls that end and begin again", all)},
 	}, errors.Join(err, polls.Err())
 }
@@ -86,9 +83,6 @@ const dueBatch = 10
 // measureDue lets delayed messages fall due in the same second, and watches what that does to the
 // lives on another queue.
 func measureDue(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}), e.telling("create the queue"))
 	if err != nil {
 		return nil, err
@@ -109,17 +103,11 @@ func measureDue(ctx context.Context, e *env) ([]measure, error) {
 	if err := rest(ctx, time.Until(due)-(rounds+3)*load.Round); err != nil {
 		return nil, err
 	}
-	c, err := e.contender("lives", bench.Work{Kind: bench.Life})
+	c, err := e.warm(ctx, bench.Work{Kind: bench.Life}, load)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
-		return nil, err
-	}
-	if _, err := c.Round(ctx, load); err != nil { // everything is cold
-		return nil, err
-	}
 	before, _, err := medianRate(ctx, c, load, rounds)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,6 @@ import (
 
 // measureSend compares durable sends with requests of the same bytes that nothing is done for.
 func measureSend(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	w := bench.Work{Kind: bench.Send}
 	server, err := e.contender("server", w)
 	if err != nil {
@@ -35,9 +32,6 @@ func measureSend(ctx context.Context, e *env) ([]measure, error) {
 // how many the clients make of requests that nothing is done for: no server on this stack does
 // more.
 func measureBatch(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	w := bench.Work{Kind: bench.Life, Batch: 10}
 	server, err := e.contender("server", w)
 	if err != nil {
@@ -62,9 +56,6 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 // nothing is asked at the same rate, in turns; what it takes is for the note, for nobody's requests
 // are quicker than that here.
 func measureLatency(ctx context.Context, e *env) ([]measure, error) {
-	if err := e.start(ctx); err != nil {
-		return nil, err
-	}
 	w := bench.Work{Kind: bench.Send}
 	server, err := e.contender("sends", w)
 	if err != nil {

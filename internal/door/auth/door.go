@@ -170,13 +170,14 @@ func signatureError(err error) error {
 func refuseAmbiguous(r *http.Request) error {
 	kinds := r.Header["Content-Type"]
 	if r.Header.Get("X-Amz-Target") != "" &&
-		(len(kinds) > 1 || len(kinds) == 1 && isForm(kinds[0])) {
+		(len(kinds) > 1 || len(kinds) == 1 && IsForm(kinds[0])) {
 		return denied("A request with the header X-Amz-Target must have a JSON body: send Content-Type: application/x-amz-json-1.0.")
 	}
 	return nil
 }
 
-func isForm(kind string) bool {
+// IsForm reports whether a Content-Type is that of a form, which carries the Query protocol.
+func IsForm(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	return strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded")
 }

@@ -52,7 +52,7 @@ type cachedPolicy struct {
 
 // of returns the policy of a queue, nil when it has none or does not exist.
 func (p *Policies) of(name engine.QueueName) *policy.Policy {
-	if !isAccount(name.Account) || name.Name == "" || len(name.Name) > 80 {
+	if !policy.IsAccount(name.Account) || name.Name == "" || len(name.Name) > 80 {
 		return nil // no queue has such a name
 	}
 	version := p.source.PolicyVersion()
@@ -126,7 +126,7 @@ func (p *Policies) Allow(
 		return nil // [AUTH-47]
 	}
 	// A text that is not an account owns no queue: the engine will say so.
-	own := queue.Account == who.account || !isAccount(queue.Account)
+	own := queue.Account == who.account || !policy.IsAccount(queue.Account)
 	byKey, byQueue := who.key.Allows(action), policy.Silent
 	if known := p.of(queue); known != nil {
 		byQueue = decide(known, who, r, action, queue)
@@ -144,9 +144,6 @@ func (p *Policies) Allow(
 	}
 	return nil
 }
-
-// isAccount reports whether a text has the form of an account.
-func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
 // alike are the actions of /v1 that show what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"tenaq/internal/door/policy"
 )
 
 // services are those that have actions here: SQS, CloudWatch, STS, and what stands under /v1.
@@ -27,32 +29,12 @@ func checkPattern(pattern string, actions []string) error {
 	return fmt.Errorf("allow: %q matches no action: correct or remove it", pattern)
 }
 
+// allows reports whether an action matches one of some patterns in lower case.
 func allows(patterns []string, action string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		return match(pattern, action)
-	})
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, action) })
 }
 
-// match reports whether an action is one of a pattern's, in which * stands for any text and ? for
-// one character. Case does not matter, as in policies.
+// match compares without regard to case, as policies do.
 func match(pattern, action string) bool {
-	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
-	p, a := 0, 0
-	star, resume := -1, 0 // the last *, and where the text behind it was tried
-	for a < len(action) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, resume = p, a
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == action[a]):
-			p++
-			a++
-		case star >= 0:
-			resume++
-			p, a = star+1, resume
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return policy.Match(strings.ToLower(pattern), strings.ToLower(action))
 }

@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tenaq/internal/door/policy"
 )
 
 // Limits on what a file may hold. The secrets that AWS makes up have 40 characters.
@@ -33,7 +36,7 @@ func (k *Key) check() error {
 	switch {
 	case !idPattern.MatchString(k.ID):
 		return fmt.Errorf("id %q must be 4 to 128 letters, digits, hyphens and underscores", k.ID)
-	case len(k.Account) != 12 || strings.Trim(k.Account, "0123456789") != "":
+	case !policy.IsAccount(k.Account):
 		return fmt.Errorf("account %q is not twelve digits", k.Account)
 	case !namePattern.MatchString(k.Name):
 		return fmt.Errorf("name %q must be up to 64 letters, digits and characters of +=,.@-_",
@@ -206,7 +209,10 @@ func (doc *document) readKey() error {
 		return err
 	}
 	if err := doc.fill(k, values); err != nil {
-		return doc.at(line, "%s%v", entryName(values), err)
+		if id := values["id"]; id != "" {
+			err = fmt.Errorf("%s: %w", id, err)
+		}
+		return doc.at(line, "%v", err)
 	}
 	if first, ok := doc.lines[k.ID]; ok {
 		return doc.at(line, "the id %s is used twice; the first is in line %d", k.ID,
@@ -221,13 +227,6 @@ func (doc *document) readKey() error {
 	}
 	doc.keys[k.ID], doc.lines[k.ID] = k, line
 	return nil
-}
-
-func entryName(values map[string]string) string {
-	if values["id"] == "" {
-		return ""
-	}
-	return values["id"] + ": "
 }
 
 // fill makes a key of the texts of an entry.
@@ -252,7 +251,8 @@ func (doc *document) fill(k *Key, values map[string]string) error {
 		secret = strings.TrimSpace(string(text))
 	}
 	k.ID, k.Secret, k.Token = values["id"], NewSecret(secret), NewSecret(values["token"])
-	k.Account, k.Name = orElse(values["account"], doc.cfg.Account), orElse(values["name"], k.ID)
+	k.Account = cmp.Or(values["account"], doc.cfg.Account)
+	k.Name = cmp.Or(values["name"], k.ID)
 	if text := values["expires"]; text != "" {
 		var err error
 		if k.Expires, err = time.Parse(time.RFC3339, text); err != nil {
@@ -260,13 +260,6 @@ func (doc *document) fill(k *Key, values map[string]string) error {
 		}
 	}
 	return k.check()
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func (doc *document) readAllow() ([]string, error) {

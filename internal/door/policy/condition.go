@@ -64,21 +64,11 @@ var keys = map[string]key{
 	"aws:sourceip": {kind: addresses, get: func(a *Ask) (string, bool) {
 		return a.SourceIP.String(), a.SourceIP.IsValid()
 	}},
-	"aws:principalarn": {kind: arns, get: func(a *Ask) (string, bool) {
-		return a.Principal, a.Principal != ""
-	}},
-	"aws:principalaccount": {kind: accounts, get: func(a *Ask) (string, bool) {
-		return a.Account, a.Account != ""
-	}},
-	"aws:useragent": {kind: words, get: func(a *Ask) (string, bool) {
-		return a.UserAgent, a.UserAgent != ""
-	}},
-	"aws:currenttime": {kind: dates, get: func(a *Ask) (string, bool) {
-		return strconv.FormatInt(a.Now, 10), true
-	}},
-	"aws:epochtime": {kind: epochs, get: func(a *Ask) (string, bool) {
-		return strconv.FormatInt(a.Now, 10), true
-	}},
+	"aws:principalarn":     {kind: arns, get: given(func(a *Ask) string { return a.Principal })},
+	"aws:principalaccount": {kind: accounts, get: given(func(a *Ask) string { return a.Account })},
+	"aws:useragent":        {kind: words, get: given(func(a *Ask) string { return a.UserAgent })},
+	"aws:currenttime":      {kind: dates, get: seconds},
+	"aws:epochtime":        {kind: epochs, get: seconds},
 
 	"aws:sourcearn":      {kind: arns, service: true},
 	"aws:sourceaccount":  {kind: accounts, service: true},
@@ -90,6 +80,14 @@ var keys = map[string]key{
 	"aws:multifactorauthpresent": {kind: booleans},
 	"aws:multifactorauthage":     {kind: numbers},
 }
+
+// given returns the getter of a text that a request has unless it is empty.
+func given(text func(a *Ask) string) func(a *Ask) (string, bool) {
+	return func(a *Ask) (string, bool) { return text(a), text(a) != "" }
+}
+
+// seconds returns the time of a request, as a decimal.
+func seconds(a *Ask) (string, bool) { return strconv.FormatInt(a.Now, 10), true }
 
 // principalTag is the prefix of the keys for tags of principals. Principals have no tags here.
 const principalTag = "aws:principaltag/"
@@ -122,8 +120,8 @@ var (
 		"stringnotequals":           {kinds: textual, test: same, negated: true},
 		"stringequalsignorecase":    {kinds: textual, test: strings.EqualFold},
 		"stringnotequalsignorecase": {kinds: textual, test: strings.EqualFold, negated: true},
-		"stringlike":                {kinds: textual, test: match, pattern: true},
-		"stringnotlike":             {kinds: textual, test: match, pattern: true, negated: true},
+		"stringlike":                {kinds: textual, test: Match, pattern: true},
+		"stringnotlike":             {kinds: textual, test: Match, pattern: true, negated: true},
 		// the same as ArnLike: both take patterns
 		"arnequals":    {kinds: []kind{arns}, test: matchARN},
 		"arnnotequals": {kinds: []kind{arns}, test: matchARN, negated: true},
@@ -135,31 +133,28 @@ var (
 		"null": {kinds: []kind{words, accounts, arns, addresses, booleans, numbers, dates,
 			epochs}, reads: booleans, null: true},
 
-		"numericequals": comparison(numbers, numeric, func(c int) bool {
-			return c == 0
-		}),
-		"numericnotequals": comparison(numbers, numeric, func(c int) bool {
-			return c == 0
-		}).not(),
-		"numericlessthan": comparison(numbers, numeric, func(c int) bool { return c < 0 }),
-		"numericlessthanequals": comparison(numbers, numeric, func(c int) bool {
-			return c <= 0
-		}),
-		"numericgreaterthan": comparison(numbers, numeric, func(c int) bool { return c > 0 }),
-		"numericgreaterthanequals": comparison(numbers, numeric, func(c int) bool {
-			return c >= 0
-		}),
+		"numericequals":            comparison(numbers, numeric, equal),
+		"numericnotequals":         comparison(numbers, numeric, equal).not(),
+		"numericlessthan":          comparison(numbers, numeric, less),
+		"numericlessthanequals":    comparison(numbers, numeric, atMost),
+		"numericgreaterthan":       comparison(numbers, numeric, greater),
+		"numericgreaterthanequals": comparison(numbers, numeric, atLeast),
 
-		"dateequals": comparison(dates, timely, func(c int) bool { return c == 0 }),
-		"datenotequals": comparison(dates, timely, func(c int) bool {
-			return c == 0
-		}).not(),
-		"datelessthan":          comparison(dates, timely, func(c int) bool { return c < 0 }),
-		"datelessthanequals":    comparison(dates, timely, func(c int) bool { return c <= 0 }),
-		"dategreaterthan":       comparison(dates, timely, func(c int) bool { return c > 0 }),
-		"dategreaterthanequals": comparison(dates, timely, func(c int) bool { return c >= 0 }),
+		"dateequals":            comparison(dates, timely, equal),
+		"datenotequals":         comparison(dates, timely, equal).not(),
+		"datelessthan":          comparison(dates, timely, less),
+		"datelessthanequals":    comparison(dates, timely, atMost),
+		"dategreaterthan":       comparison(dates, timely, greater),
+		"dategreaterthanequals": comparison(dates, timely, atLeast),
 	}
 )
+
+// What a comparison of the request's value with the policy's may come to.
+func equal(c int) bool   { return c == 0 }
+func less(c int) bool    { return c < 0 }
+func atMost(c int) bool  { return c <= 0 }
+func greater(c int) bool { return c > 0 }
+func atLeast(c int) bool { return c >= 0 }
 
 func same(value, got string) bool { return value == got }
 
@@ -188,7 +183,7 @@ func matchARN(pattern, arn string) bool {
 		return false
 	}
 	for i := range parts {
-		if !match(patterns[i], parts[i]) {
+		if !Match(patterns[i], parts[i]) {
 			return false
 		}
 	}
@@ -330,7 +325,7 @@ func (k kind) wrong(value string) string {
 			return fmt.Sprintf("%q is not an ARN, which has six parts", value)
 		}
 	case accounts:
-		if len(value) != 12 || strings.Trim(value, "0123456789") != "" {
+		if !IsAccount(value) {
 			return fmt.Sprintf("%q is not an account, which has twelve digits", value)
 		}
 	case numbers:

@@ -59,10 +59,7 @@ func OwnerOnly(action string) bool {
 	return slices.ContainsFunc(kept, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
-var (
-	labelPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
-	accountPattern = regexp.MustCompile(`^[0-9]{12}$`)
-)
+var labelPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
 // A document is a policy as a text, of which only what has to be is taken apart.
 type document struct {
@@ -192,9 +189,8 @@ func checkPermission(label string, accounts, actions []string) error {
 			return refuse(Invalid, "Value SQS:%s for parameter ActionName is invalid. Reason: Please refer to the appropriate WSDL for a list of valid actions.", a)
 		}
 	}
-	if bad := slices.IndexFunc(accounts, func(a string) bool {
-		return !accountPattern.MatchString(a)
-	}); len(accounts) == 0 || bad >= 0 {
+	unknown := func(a string) bool { return !IsAccount(a) }
+	if len(accounts) == 0 || slices.ContainsFunc(accounts, unknown) {
 		return refuse(Invalid, "Value [%s] for parameter PrincipalId is invalid. Reason: Unable to verify.", strings.Join(accounts, ", "))
 	}
 	return nil

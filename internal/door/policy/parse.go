@@ -228,16 +228,13 @@ func parsePrincipals(raw json.RawMessage) (principals []string, err error) {
 }
 
 func isPrincipal(p string) bool {
-	if p == "*" || len(p) == 12 && strings.Trim(p, "0123456789") == "" {
+	if p == "*" || IsAccount(p) {
 		return true
 	}
 	rest, ok := strings.CutPrefix(p, "arn:aws:iam::")
-	if !ok || len(rest) < 13 || strings.Trim(rest[:12], "0123456789") != "" ||
-		strings.ContainsAny(rest, "*?$") {
-		return false
-	}
-	rest = rest[12:]
-	return rest == ":root" || strings.HasPrefix(rest, ":user/") || strings.HasPrefix(rest, ":role/")
+	account, name, found := strings.Cut(rest, ":")
+	return ok && found && IsAccount(account) && !strings.ContainsAny(name, "*?$") &&
+		(name == "root" || strings.HasPrefix(name, "user/") || strings.HasPrefix(name, "role/"))
 }
 
 // mayBeQueue reports whether a pattern of resources can match the ARN of a queue. As in AWS a star
@@ -251,7 +248,7 @@ func mayBeQueue(pattern string) bool {
 		fits := part != ""
 		switch i {
 		case 0, 1, 2:
-			fits = match(part, [...]string{"arn", "aws", "sqs"}[i])
+			fits = Match(part, [...]string{"arn", "aws", "sqs"}[i])
 		case 4:
 			digits := strings.ReplaceAll(part, "*", "")
 			fits = fits && strings.Trim(digits, "0123456789?") == "" &&
@@ -282,7 +279,7 @@ func parseActions(raw json.RawMessage) ([]string, error) {
 		case !ok:
 			return nil, fmt.Errorf("%q is not an action of SQS", a)
 		case slices.ContainsFunc(Actions(), func(k string) bool {
-			return match(name, strings.ToLower(k))
+			return Match(name, strings.ToLower(k))
 		}):
 		case strings.HasSuffix(name, "batch"):
 			return nil, unsupported("%q is not an action: the right to the single action covers batches; name that one", a)

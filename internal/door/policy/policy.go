@@ -129,17 +129,15 @@ func accountOf(arn string) string {
 }
 
 func matchAny(patterns []string, s string) bool {
-	for _, p := range patterns {
-		if match(p, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return Match(p, s) })
 }
 
-// match reports whether s is as the pattern says, in which * stands for any text and ? for one
-// byte. It takes no more steps than the product of both lengths.
-func match(pattern, s string) bool {
+// IsAccount reports whether a text has the form of an account, twelve digits.
+func IsAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
+
+// Match reports whether s matches a pattern, in which * stands for any text and ? for one byte. It
+// takes no more steps than the product of both lengths.
+func Match(pattern, s string) bool {
 	star, from, i, j := -1, 0, 0, 0
 	for j < len(s) {
 		switch {

@@ -339,7 +339,7 @@ func TestMatch(t *testing.T) {
 		{"a*", "a", true}, {"a*?", "a", false},
 		{strings.Repeat("*a", 50) + "b", strings.Repeat("a", 5000), false},
 	} {
-		if got := match(tt.pattern, tt.s); got != tt.want {
+		if got := Match(tt.pattern, tt.s); got != tt.want {
 			t.Errorf("match(%.20q, %.20q) = %v, want %v", tt.pattern, tt.s, got, tt.want)
 		}
 	}

@@ -22,14 +22,11 @@ const (
 	hour          = 3600
 )
 
-// units are those that CloudWatch has.
-var units = strings.Fields("Seconds Microseconds Milliseconds Bytes Kilobytes Megabytes Gigabytes Terabytes " +
+// Units are the units of CloudWatch.
+var Units = strings.Fields("Seconds Microseconds Milliseconds Bytes Kilobytes Megabytes Gigabytes Terabytes " +
 	"Bits Kilobits Megabits Gigabits Terabits Percent Count Bytes/Second Kilobytes/Second Megabytes/Second " +
 	"Gigabytes/Second Terabytes/Second Bits/Second Kilobits/Second Megabits/Second Gigabits/Second Terabits/Second " +
 	"Count/Second None")
-
-// KnownUnit reports whether CloudWatch has a unit.
-func KnownUnit(unit string) bool { return slices.Contains(units, unit) }
 
 var idPattern = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 
@@ -143,8 +140,8 @@ func (q Query) check(period int64, alone bool) error {
 	switch {
 	case !q.Stat.Known():
 		return refuse("Statistic %q is not one of SampleCount, Average, Sum, Minimum, Maximum; percentiles are not kept.", q.Stat)
-	case q.Unit != "" && !KnownUnit(q.Unit):
-		return refuse("Unit %q is not one of %s.", q.Unit, strings.Join(units, ", "))
+	case q.Unit != "" && !slices.Contains(Units, q.Unit):
+		return refuse("Unit %q is not one of %s.", q.Unit, strings.Join(Units, ", "))
 	case q.Period == 10 || q.Period == 20 || q.Period == 30:
 		return refuse("A period of %d seconds needs high-resolution metrics, and this server keeps one value a minute; use 60 or a multiple of it.", q.Period)
 	case q.Period <= 0 || q.Period%60 != 0:

@@ -359,9 +359,9 @@ func templateOf(name string) (queue string, t *template) {
 // shipped makes the definition of an alarm that every queue has.
 func (t *template) shipped(v *view, actions []string) Definition {
 	return Definition{
-		Name:        shippedName(v.queue, t.kind),
+		Name: shippedName(v.queue, t.kind),
 		Description: fmt.Sprintf("%s: %s. %s", v.queue, t.says,
 			strings.ReplaceAll(t.advice, "QUEUE", v.queue)),
-		Rule:        t.rule(v), ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
+		Rule: t.rule(v), ActionsEnabled: true, OnAlarm: actions, OnOK: actions,
 	}
 }

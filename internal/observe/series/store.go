@@ -171,7 +171,7 @@ func (s *Store) List(f Filter) []Metric {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stale {
-		slices.SortFunc(s.order, func(x, y *track) int { return compare(x.metric, y.metric) })
+		slices.SortFunc(s.order, func(x, y *track) int { return Compare(x.metric, y.metric) })
 		s.stale = false
 	}
 	var found []Metric

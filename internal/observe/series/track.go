@@ -161,7 +161,8 @@ func (m Metric) appendKey(key []byte) []byte {
 	return key
 }
 
-func compare(x, y Metric) int {
+// Compare orders metrics as List does: by namespace, name and dimensions.
+func Compare(x, y Metric) int {
 	return cmp.Or(
 		strings.Compare(x.Namespace, y.Namespace),
 		strings.Compare(x.Name, y.Name),

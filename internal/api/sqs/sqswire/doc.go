@@ -18,9 +18,8 @@
 //	...
 //	dst = sqswire.AppendXML(dst, op, resp, requestID)
 //
-// Every struct lists its members once, in its members method, and a codec is a visitor of that
-// list: there are two that read and three that write, over the same structs. Where the Query
-// protocol has another name for a member, the member says so.
+// The fields of every struct are its members on the wire, with tags for what the protocols need to
+// know besides. A codec is a visitor of these members: two read and two write the same structs.
 //
 // What it guarantees:
 //
@@ -31,11 +30,11 @@
 //   - Maps arrive as lists sorted by name without duplicates, and leave sorted, so equal inputs
 //     give equal outputs everywhere behind and before it.
 //   - The memory taken by decoding is a small multiple of the body, plus a constant.
-//   - Decoding never panics, and refuses with SerializationException only; but an element of a map
-//     that comes in two parameters may miss one.
+//   - Decoding never panics. It refuses with SerializationException, and with MissingParameter for
+//     an element of a map without its key or value.
 //
-// What it leaves to others: the rules. That a body is missing, a timeout out of range, a name
-// illegal or a queue unknown is for the caller to find. This package refuses only what is not
-// well-formed or has the wrong type. HTTP is not here either: no headers beyond the value of
-// x-amzn-query-error, no signatures, no caps on the size of a body.
+// It leaves the rules to the caller: a body that is missing, a timeout out of range, an illegal name
+// or an unknown queue. This package refuses only what is not well-formed or has the wrong type. It
+// also leaves out HTTP: headers beyond the value of x-amzn-query-error, signatures, and bounds on
+// the size of a body.
 package sqswire

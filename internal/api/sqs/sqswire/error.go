@@ -228,3 +228,14 @@ func AppendErrorJSON(dst []byte, e *Error) []byte {
 	dst = appendQuoted(dst, e.jsonText())
 	return append(dst, '}')
 }
+
+// AppendErrorQueryJSON appends the body of an error response to a request in the Query protocol
+// whose client accepts JSON. [XML-34]
+func AppendErrorQueryJSON(dst []byte, e *Error, requestID string) []byte {
+	code, info := e.lookup()
+	dst = append(append(dst, `{"Error":{"Code":"`...), code...)
+	dst = appendQuoted(append(dst, `","Message":`...), e.queryText())
+	dst = append(append(dst, `,"Type":"`...), info.Fault...)
+	dst = append(append(dst, `"},"RequestId":"`...), requestID...)
+	return append(dst, `"}`...)
+}

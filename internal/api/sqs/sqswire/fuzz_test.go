@@ -57,7 +57,7 @@ func FuzzDecode(f *testing.F) {
 		if e := d.Decode(&tree); e != nil || tree == nil || !utf8.Valid(body) || !json.Valid(body) {
 			t.Fatalf("%s accepted %q, encoding/json says %v", op.Name, body, e)
 		}
-		o.shape(tree, req)
+		o.shape(tree, structureOf(req))
 		if o.mistyped != (err != nil) {
 			t.Errorf("%s: got error %v for %q, want one: %v", op.Name, err, body, o.mistyped)
 		}

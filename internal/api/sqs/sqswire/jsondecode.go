@@ -52,7 +52,7 @@ func DecodeJSON(body []byte, req Shape) error {
 	if c := d.peek(); c != '{' && c != '[' {
 		d.syntax("it is not an object")
 	}
-	d.structure(req)
+	d.structure(structureOf(req))
 	if d.space(); d.err == nil && d.pos < len(d.s) {
 		d.syntax("something follows the object")
 	}
@@ -63,118 +63,85 @@ func DecodeJSON(body []byte, req Shape) error {
 }
 
 // A decoder is the visitor that reads JSON. For every name that it meets in an object it visits the
-// members of the shape; the one of that name reads the value.
-type decoder struct {
-	scanner
-	member member
-}
-
-// A member is the one whose value comes next.
-type member struct {
-	name  string
-	index int  // in the order of the visit
-	found bool // the visit has met it
-}
+// member of that name, unless the value is null.
+type decoder struct{ scanner }
 
 // structure reads an object into s.
-func (d *decoder) structure(s Shape) {
+func (d *decoder) structure(s structure) {
 	if !d.open('{', textNoObject) {
 		return
 	}
-	outer := d.member
 	var seen uint64
 	for d.next('}') {
-		d.member = member{name: d.name(), index: -1}
-		s.members(d)
-		if !d.member.found {
+		name := d.name()
+		i := slices.IndexFunc(s.members, func(m member) bool { return m.name == name })
+		if i < 0 {
 			d.skip()
 			continue
 		}
-		bit := uint64(1) << d.member.index
+		if !d.null() {
+			s.show(&s.members[i], d)
+		}
+		bit := uint64(1) << i
 		if seen&bit != 0 {
 			d.syntax("a member is given twice")
 		}
 		seen |= bit
 	}
-	d.member = outer
 }
 
-// wants reports whether the value that comes next is for the member called name, and is not null.
-func (d *decoder) wants(name string) bool {
-	if d.member.found {
-		return false
-	}
-	d.member.index++
-	if d.member.name != name {
-		return false
-	}
-	d.member.found = true
-	return !d.null()
-}
+func (d *decoder) optString(_ *member, p *Opt[string]) { *p = Some(d.text(textList)) }
+func (d *decoder) optInt(_ *member, p *Opt[int64])     { *p = Some(d.integer()) }
+func (d *decoder) string(_ *member, p *string)         { *p = d.text(textList) }
+func (d *decoder) int(_ *member, p *int64)             { *p = d.integer() }
+func (d *decoder) bool(_ *member, p *bool)             { *p = d.literal() == "true" }
+func (d *decoder) blob(_ *member, p *[]byte)           { *p = d.base64() }
 
-func (d *decoder) optString(name string, m *Opt[string]) {
-	if d.wants(name) {
-		*m = Some(d.text(textList))
-	}
-}
-
-func (d *decoder) optInt(name string, m *Opt[int64]) {
-	if d.wants(name) {
-		*m = Some(d.integer())
-	}
-}
-
-func (d *decoder) blob(name string, m *[]byte) {
-	if d.wants(name) {
-		*m = d.base64()
-	}
-}
-
-func (d *decoder) strings(name, _ string, m *[]string) {
-	if !d.wants(name) || !d.open('[', textNoList) {
+func (d *decoder) strings(_ *member, p *[]string) {
+	if !d.open('[', textNoList) {
 		return
 	}
-	*m = []string{}
+	*p = []string{}
 	for d.next(']') {
 		if !d.null() {
-			*m = append(*m, d.text(textList))
+			*p = append(*p, d.text(textList))
 		}
 	}
 }
 
-func (d *decoder) pairs(name, _, _ string, m *Pairs) {
-	if !d.wants(name) || !d.open('{', textNoObject) {
+func (d *decoder) pairs(_ *member, p *Pairs) {
+	if !d.open('{', textNoObject) {
 		return
 	}
-	*m = Pairs{}
+	*p = Pairs{}
 	var nulls Pairs
 	for d.next('}') {
 		key := d.name()
 		if d.null() {
 			nulls = append(nulls, Pair{Name: key})
 		} else {
-			*m = append(*m, Pair{key, d.text(textListInMap)})
+			*p = append(*p, Pair{key, d.text(textListInMap)})
 		}
 	}
-	makeMap(d, *m, nulls, comparePairs)
+	makeMap(d, *p, nulls, comparePairs)
 }
 
-func (d *decoder) attributes(name, _ string, m *MessageAttributes) {
-	if !d.wants(name) || !d.open('{', textNoObject) {
+func (d *decoder) attributes(_ *member, p *MessageAttributes) {
+	if !d.open('{', textNoObject) {
 		return
 	}
-	*m = MessageAttributes{}
+	*p = MessageAttributes{}
 	var nulls MessageAttributes
 	for d.next('}') {
 		key := d.name()
 		if d.null() {
 			nulls = append(nulls, MessageAttribute{Name: key})
 		} else {
-			*m = append(*m, MessageAttribute{Name: key})
-			d.structure(&(*m)[len(*m)-1])
+			*p = append(*p, MessageAttribute{Name: key})
+			d.structure(attributeOf(&(*p)[len(*p)-1]))
 		}
 	}
-	makeMap(d, *m, nulls, compareAttributes)
+	makeMap(d, *p, nulls, compareAttributes)
 }
 
 // makeMap sorts the entries of a JSON object and refuses a name that is given twice, also when one
@@ -192,49 +159,29 @@ func makeMap[S ~[]E, E any](d *decoder, s, nulls S, compare func(a, b E) int) {
 	}
 }
 
-func (d *decoder) structs(name, _ string, m list) {
-	if !d.wants(name) || !d.open('[', textNoList) {
+func (d *decoder) structs(_ *member, l list) {
+	if !d.open('[', textNoList) {
 		return
 	}
-	m.clear()
+	l.clear()
 	for d.next(']') {
 		if !d.null() {
-			d.structure(m.add())
+			d.structure(l.add())
 		}
 	}
 }
 
-func (d *decoder) listGiven(name, _ string, m *bool) {
-	if !d.wants(name) || !d.open('[', textNoList) {
+func (d *decoder) listGiven(_ *member, p *bool) {
+	if !d.open('[', textNoList) {
 		return
 	}
 	for d.next(']') {
 		if !d.null() {
-			*m = true
+			*p = true
 			d.skip()
 		}
 	}
 }
-
-func (d *decoder) string(name string, m *string) {
-	if d.wants(name) {
-		*m = d.text(textList)
-	}
-}
-
-func (d *decoder) int(name string, m *int64) {
-	if d.wants(name) {
-		*m = d.integer()
-	}
-}
-
-func (d *decoder) bool(name string, m *bool) {
-	if d.wants(name) {
-		*m = d.literal() == "true"
-	}
-}
-
-func (d *decoder) requiredStrings(name, _ string, m *[]string) { d.strings(name, "", m) }
 
 // text reads a string, or the text of a number or a boolean. list is the refusal of a list.
 func (d *decoder) text(list string) string {

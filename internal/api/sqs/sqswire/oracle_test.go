@@ -20,10 +20,10 @@ type oracle struct {
 	mistyped bool
 }
 
-func (o *oracle) shape(v any, s Shape) {
+func (o *oracle) shape(v any, s structure) {
 	outer := o.tree
 	o.tree = typed[map[string]any](o, v)
-	s.members(o)
+	s.visit(o)
 	o.tree = outer
 }
 
@@ -52,17 +52,17 @@ func (o *oracle) text(v any) string {
 	return typed[string](o, v)
 }
 
-func (o *oracle) optString(name string, m *Opt[string]) {
+func (o *oracle) optString(m *member, p *Opt[string]) {
 	var want Opt[string]
-	if v := o.tree[name]; v != nil {
+	if v := o.tree[m.name]; v != nil {
 		want = Some(o.text(v))
 	}
-	o.same(name, *m, want)
+	o.same(m.name, *p, want)
 }
 
-func (o *oracle) optInt(name string, m *Opt[int64]) {
+func (o *oracle) optInt(m *member, p *Opt[int64]) {
 	var want Opt[int64]
-	if v := o.tree[name]; v != nil {
+	if v := o.tree[m.name]; v != nil {
 		number := typed[json.Number](o, v)
 		n, err := number.Int64()
 		if err != nil {
@@ -72,17 +72,17 @@ func (o *oracle) optInt(name string, m *Opt[int64]) {
 		}
 		want = Some(n)
 	}
-	o.same(name, *m, want)
+	o.same(m.name, *p, want)
 }
 
-func (o *oracle) blob(name string, m *[]byte) {
+func (o *oracle) blob(m *member, p *[]byte) {
 	var want []byte
-	if v := o.tree[name]; v != nil {
+	if v := o.tree[m.name]; v != nil {
 		text := typed[string](o, v)
 		want, _ = base64.StdEncoding.DecodeString(text)
 		o.mistyped = o.mistyped || base64.StdEncoding.EncodeToString(want) != text
 	}
-	o.same(name, *m, want)
+	o.same(m.name, *p, want)
 }
 
 // list returns the elements of a list that are not null; it is nil only when the list itself is.
@@ -115,58 +115,57 @@ func (o *oracle) object(name string) (map[string]any, []string) {
 	return object, names
 }
 
-func (o *oracle) strings(name, _ string, m *[]string) {
+func (o *oracle) strings(m *member, p *[]string) {
 	var want []string
-	if list := o.list(name); list != nil {
+	if list := o.list(m.name); list != nil {
 		want = []string{}
 		for _, v := range list {
 			want = append(want, o.text(v))
 		}
 	}
-	o.same(name, *m, want)
+	o.same(m.name, *p, want)
 }
 
-func (o *oracle) pairs(name, _, _ string, m *Pairs) {
+func (o *oracle) pairs(m *member, p *Pairs) {
 	var want Pairs
-	if object, names := o.object(name); names != nil {
+	if object, names := o.object(m.name); names != nil {
 		want = Pairs{}
 		for _, name := range names {
 			want = append(want, Pair{name, o.text(object[name])})
 		}
 	}
-	o.same(name, *m, want)
+	o.same(m.name, *p, want)
 }
 
-func (o *oracle) attributes(name, _ string, m *MessageAttributes) {
-	object, names := o.object(name)
-	o.same(name+" absent", *m == nil, names == nil)
-	o.same(name+" length", len(*m), len(names))
+func (o *oracle) attributes(m *member, p *MessageAttributes) {
+	object, names := o.object(m.name)
+	o.same(m.name+" absent", *p == nil, names == nil)
+	o.same(m.name+" length", len(*p), len(names))
 	for i, name := range names {
 		a := new(MessageAttribute)
 		if !o.blind {
-			a = &(*m)[i]
+			a = &(*p)[i]
 		}
 		o.same("name", a.Name, name)
-		o.shape(object[name], a)
+		o.shape(object[name], attributeOf(a))
 	}
 }
 
-func (o *oracle) structs(name, _ string, m list) {
-	list := o.list(name)
-	o.same(name+" length", m.len(), len(list))
+func (o *oracle) structs(m *member, l list) {
+	list := o.list(m.name)
+	o.same(m.name+" length", l.len(), len(list))
 	for i, v := range list {
 		if o.blind {
-			m.add()
+			l.add()
 		}
-		o.shape(v, m.at(i))
+		o.shape(v, l.at(i))
 	}
 }
 
-func (o *oracle) listGiven(name, _ string, m *bool) {
-	o.same(name, *m, len(o.list(name)) > 0)
+func (o *oracle) listGiven(m *member, p *bool) {
+	o.same(m.name, *p, len(o.list(m.name)) > 0)
 }
 
-func (o *oracle) string(name string, m *string)               { panic(name + " is not in a request") }
-func (o *oracle) int(name string, m *int64)                   { panic(name + " is not in a request") }
-func (o *oracle) bool(name string, m *bool)                   { panic(name + " is not in a request") }
-func (o *oracle) requiredStrings(name, _ string, m *[]string) { panic(name + " is not in a request") }
+func (o *oracle) string(m *member, _ *string) { panic(m.name + " is not in a request") }
+func (o *oracle) int(m *member, _ *int64)     { panic(m.name + " is not in a request") }
+func (o *oracle) bool(m *member, _ *bool)     { panic(m.name + " is not in a request") }

@@ -22,7 +22,7 @@ import (
 // it. [XML-27 to XML-29]
 func (f Form) Decode(req Shape) error {
 	d := queryDecoder{params: f.params}
-	req.members(&d)
+	structureOf(req).visit(&d)
 	if d.err != nil {
 		return d.err
 	}
@@ -118,24 +118,37 @@ func (d *queryDecoder) scalar(name string) (value string, ok bool) {
 	return d.find(name)
 }
 
-func (d *queryDecoder) optString(name string, m *Opt[string]) {
-	if value, ok := d.scalar(name); ok {
-		*m = Some(value)
+func (d *queryDecoder) optString(m *member, p *Opt[string]) {
+	if value, ok := d.scalar(m.name); ok {
+		*p = Some(value)
 	}
 }
 
-func (d *queryDecoder) optInt(name string, m *Opt[int64]) {
-	if value, ok := d.scalar(name); ok {
+func (d *queryDecoder) optInt(m *member, p *Opt[int64]) {
+	if value, ok := d.scalar(m.name); ok {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || value[0] == '+' {
 			d.refuse("STRING_VALUE" + textNotInteger)
 		}
-		*m = Some(n)
+		*p = Some(n)
 	}
 }
 
-func (d *queryDecoder) blob(name string, m *[]byte) {
-	value, ok := d.scalar(name)
+func (d *queryDecoder) string(m *member, p *string) { *p, _ = d.scalar(m.name) }
+
+func (d *queryDecoder) int(m *member, p *int64) {
+	var n Opt[int64]
+	d.optInt(m, &n)
+	*p = n.Value
+}
+
+func (d *queryDecoder) bool(m *member, p *bool) {
+	value, _ := d.scalar(m.name)
+	*p = value == "true"
+}
+
+func (d *queryDecoder) blob(m *member, p *[]byte) {
+	value, ok := d.scalar(m.name)
 	if !ok {
 		return
 	}
@@ -143,7 +156,7 @@ func (d *queryDecoder) blob(name string, m *[]byte) {
 	if err != nil || strings.ContainsAny(value, "\r\n") {
 		d.refuse(textNoBlob)
 	}
-	*m = b
+	*p = b
 }
 
 // An element is one of a list or a map.
@@ -159,10 +172,10 @@ type element struct {
 // elements. no is the refusal of a list that is given as a text; when it is empty, that is an
 // element.
 func (d *queryDecoder) elements(
-	name, query, no string, parts ...string,
+	m *member, no string, parts ...string,
 ) (list []element, given bool) {
-	for i, name := range [...]string{query, capital(name)} {
-		if i > 0 && name == query {
+	for i, name := range [...]string{m.element, capital(m.name)} {
+		if i > 0 && name == m.element {
 			break
 		}
 		if value, ok := d.find(name); ok {
@@ -223,59 +236,53 @@ func (d *queryDecoder) numbered(list []element, below queryDecoder, parts []stri
 	return list
 }
 
-func (d *queryDecoder) strings(name, query string, m *[]string) {
-	list, given := d.elements(name, query, "")
+func (d *queryDecoder) strings(m *member, p *[]string) {
+	list, given := d.elements(m, "")
 	if !given {
 		return
 	}
-	*m = make([]string, 0, len(list))
+	*p = make([]string, 0, len(list))
 	for _, e := range list {
 		d.refuseBelow(e.parts)
-		*m = append(*m, e.value)
+		*p = append(*p, e.value)
 	}
 }
 
-func (d *queryDecoder) requiredStrings(name, query string, m *[]string) {
-	d.strings(name, query, m)
+func (d *queryDecoder) listGiven(m *member, p *bool) {
+	list, _ := d.elements(m, "")
+	*p = len(list) > 0
 }
 
-func (d *queryDecoder) listGiven(name, query string, m *bool) {
-	list, _ := d.elements(name, query, "")
-	*m = len(list) > 0
-}
-
-func (d *queryDecoder) structs(name, query string, m list) {
-	list, _ := d.elements(name, query, textNoList)
-	m.clear()
+func (d *queryDecoder) structs(m *member, l list) {
+	list, _ := d.elements(m, textNoList)
+	l.clear()
 	for _, e := range list {
-		d.visit(&e, m.add())
+		d.visit(&e, l.add())
 	}
 }
 
 // visit reads a structure that is an element, or a part of one.
-func (d *queryDecoder) visit(e *element, s Shape) {
+func (d *queryDecoder) visit(e *element, s structure) {
 	if e.value != "" {
 		d.refuse(textNoObject)
 	}
 	outer := *d
 	d.params, d.skip = e.parts.params, e.parts.skip
-	s.members(d)
+	s.visit(d)
 	d.params, d.skip = outer.params, outer.skip
 }
 
-func (d *queryDecoder) pairs(name, query, key string, m *Pairs) {
-	list, given := d.elements(name, query, textNoObject, key, "Value")
+func (d *queryDecoder) pairs(m *member, p *Pairs) {
+	list, given := d.elements(m, textNoObject, m.key, "Value")
 	if !given {
 		return
 	}
-	*m = make(Pairs, 0, len(list))
-	for _, e := range list {
-		var p Pair
-		p.Name = d.part(&e, key)
-		p.Value = d.part(&e, "Value")
-		*m = append(*m, p)
+	*p = make(Pairs, len(list))
+	for i, e := range list {
+		(*p)[i].Name = d.part(&e, m.key)
+		(*p)[i].Value = d.part(&e, "Value")
 	}
-	sortForm(d, *m, query, comparePairs)
+	sortForm(d, *p, m.element, comparePairs)
 }
 
 // part returns one of the texts of an element of a map, which must be there.
@@ -294,19 +301,19 @@ func (d *queryDecoder) part(e *element, name string) string {
 	return value
 }
 
-func (d *queryDecoder) attributes(name, query string, m *MessageAttributes) {
-	list, given := d.elements(name, query, textNoObject)
+func (d *queryDecoder) attributes(m *member, p *MessageAttributes) {
+	list, given := d.elements(m, textNoObject)
 	if !given {
 		return
 	}
-	*m = make(MessageAttributes, len(list))
+	*p = make(MessageAttributes, len(list))
 	for i, e := range list {
-		a := &(*m)[i]
+		a := &(*p)[i]
 		a.Name = d.part(&e, "Name")
 		value, _ := e.parts.find("Value")
-		d.visit(&element{value: value, parts: e.parts.below("Value")}, a)
+		d.visit(&element{value: value, parts: e.parts.below("Value")}, attributeOf(a))
 	}
-	sortForm(d, *m, query, compareAttributes)
+	sortForm(d, *p, m.element, compareAttributes)
 }
 
 // sortForm sorts a map and refuses a name that is there twice.
@@ -317,17 +324,4 @@ func sortForm[S ~[]E, E any](d *queryDecoder, s S, query string, compare func(a,
 			d.err = errForm("two elements of %s have the same name", query)
 		}
 	}
-}
-
-func (d *queryDecoder) string(name string, m *string) { *m, _ = d.scalar(name) }
-
-func (d *queryDecoder) int(name string, m *int64) {
-	var n Opt[int64]
-	d.optInt(name, &n)
-	*m = n.Value
-}
-
-func (d *queryDecoder) bool(name string, m *bool) {
-	value, _ := d.scalar(name)
-	*m = value == "true"
 }

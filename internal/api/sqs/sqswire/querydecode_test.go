@@ -73,7 +73,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		// And so does what a client would write of it.
 		writer := formWriter{}
-		req.members(&writer)
+		structureOf(req).visit(&writer)
 		again = op.NewRequest()
 		if _, err := formAndMeasure(strings.Join(writer.params, "&"), again); err != nil || !reflect.DeepEqual(again, req) {
 			t.Errorf("written again as %q: got %+v, %v, want %+v", writer.params, again, err, req)
@@ -184,85 +184,82 @@ func (w *formWriter) inside(name string, write func()) {
 	w.prefix = outer
 }
 
-func (w *formWriter) optString(name string, m *Opt[string]) {
-	if m.Set {
-		w.add(name, m.Value)
+func (w *formWriter) optString(m *member, p *Opt[string]) {
+	if p.Set {
+		w.add(m.name, p.Value)
 	}
 }
 
-func (w *formWriter) optInt(name string, m *Opt[int64]) {
-	if m.Set {
-		w.add(name, fmt.Sprint(m.Value))
+func (w *formWriter) optInt(m *member, p *Opt[int64]) {
+	if p.Set {
+		w.add(m.name, fmt.Sprint(p.Value))
 	}
 }
 
-func (w *formWriter) blob(name string, m *[]byte) {
-	if *m != nil {
-		w.add(name, base64Of(*m))
+func (w *formWriter) blob(m *member, p *[]byte) {
+	if *p != nil {
+		w.add(m.name, base64Of(*p))
 	}
 }
 
 func base64Of(b []byte) string {
 	e := encoder{}
 	e.dst = append(e.dst, '{')
-	e.blob("b", &b)
+	e.blob(&member{name: "b"}, &b)
 	return strings.TrimSuffix(strings.TrimPrefix(string(e.dst), `{"b":"`), `"`)
 }
 
-func (w *formWriter) strings(name, query string, m *[]string) {
-	if *m != nil && len(*m) == 0 {
-		w.add(name, "")
+func (w *formWriter) strings(m *member, p *[]string) {
+	if *p != nil && len(*p) == 0 {
+		w.add(m.name, "")
 	}
-	for i, s := range *m {
-		w.add(fmt.Sprintf("%s.%d", query, i+1), s)
-	}
-}
-
-func (w *formWriter) pairs(name, query, key string, m *Pairs) {
-	if *m != nil && len(*m) == 0 {
-		w.add(query, "")
-	}
-	for i, p := range *m {
-		w.inside(fmt.Sprintf("%s.%d", query, i+1), func() { w.add(key, p.Name); w.add("Value", p.Value) })
+	for i, s := range *p {
+		w.add(fmt.Sprintf("%s.%d", m.element, i+1), s)
 	}
 }
 
-func (w *formWriter) attributes(name, query string, m *MessageAttributes) {
-	if *m != nil && len(*m) == 0 {
-		w.add(query, "")
+func (w *formWriter) pairs(m *member, p *Pairs) {
+	if *p != nil && len(*p) == 0 {
+		w.add(m.element, "")
 	}
-	for i := range *m {
-		a := &(*m)[i]
-		w.inside(fmt.Sprintf("%s.%d", query, i+1), func() {
+	for i, pair := range *p {
+		w.inside(fmt.Sprintf("%s.%d", m.element, i+1), func() { w.add(m.key, pair.Name); w.add("Value", pair.Value) })
+	}
+}
+
+func (w *formWriter) attributes(m *member, p *MessageAttributes) {
+	if *p != nil && len(*p) == 0 {
+		w.add(m.element, "")
+	}
+	for i := range *p {
+		a := &(*p)[i]
+		w.inside(fmt.Sprintf("%s.%d", m.element, i+1), func() {
 			w.add("Name", a.Name)
-			w.inside("Value", func() { a.members(w) })
+			w.inside("Value", func() { attributeOf(a).visit(w) })
 		})
 	}
 }
 
-func (w *formWriter) structs(name, query string, m list) {
-	if m.len() == 0 {
-		w.add(name, "")
+func (w *formWriter) structs(m *member, l list) {
+	if l.len() == 0 {
+		w.add(m.name, "")
 	}
-	for i := range m.len() {
-		at := fmt.Sprintf("%s.%d", query, i+1)
+	for i := range l.len() {
+		at := fmt.Sprintf("%s.%d", m.element, i+1)
 		before := len(w.params)
-		w.inside(at, func() { m.at(i).members(w) })
+		w.inside(at, func() { l.at(i).visit(w) })
 		if len(w.params) == before {
 			w.add(at, "") // nothing is in it
 		}
 	}
 }
 
-func (w *formWriter) listGiven(name, query string, m *bool) {
-	if *m {
-		w.add(query+".1", "x")
+func (w *formWriter) listGiven(m *member, p *bool) {
+	if *p {
+		w.add(m.element+".1", "x")
 	}
 }
 
-func (w *formWriter) string(name string, m *string) { panic(name + " is not in a request") }
-func (w *formWriter) int(name string, m *int64)     { panic(name + " is not in a request") }
-func (w *formWriter) bool(name string, m *bool)     { panic(name + " is not in a request") }
-func (w *formWriter) requiredStrings(name, _ string, m *[]string) {
-	panic(name + " is not in a request")
-}
+func (w *formWriter) string(m *member, p *string) { panic(m.name + " is not in a request") }
+func (w *formWriter) int(m *member, _ *int64)     { panic(m.name + " is not in a request") }
+func (w *formWriter) bool(m *member, _ *bool)     { panic(m.name + " is not in a request") }

@@ -30,9 +30,7 @@ func AppendXML(dst []byte, op Operation, resp Shape, requestID string) []byte {
 		dst = append(append(append(dst, '<'), op.Name...), "Result>"...)
 		from := len(dst)
 		e := xmlEncoder{dst}
-		if resp != nil {
-			resp.members(&e)
-		}
+		structureOf(resp).visit(&e)
 		dst = e.dst
 		if len(dst) == from { // nothing inside
 			dst = append(dst[:from-1], "/>"...)
@@ -72,84 +70,73 @@ func (e *xmlEncoder) text(name, s string) {
 	e.close(name)
 }
 
-func (e *xmlEncoder) optString(name string, m *Opt[string]) {
-	if m.Set {
-		e.text(name, m.Value)
+func (e *xmlEncoder) optString(m *member, p *Opt[string]) {
+	if p.Set {
+		e.text(m.name, p.Value)
 	}
 }
 
-func (e *xmlEncoder) optInt(name string, m *Opt[int64]) {
-	if m.Set {
-		e.int(name, &m.Value)
+func (e *xmlEncoder) optInt(m *member, p *Opt[int64]) {
+	if p.Set {
+		e.int(m, &p.Value)
 	}
 }
 
-func (e *xmlEncoder) blob(name string, m *[]byte) {
-	if *m != nil {
-		e.open(name)
-		e.dst = base64.StdEncoding.AppendEncode(e.dst, *m)
-		e.close(name)
+func (e *xmlEncoder) string(m *member, p *string) {
+	if *p != "" {
+		e.text(m.name, *p)
 	}
 }
 
-func (e *xmlEncoder) strings(_, query string, m *[]string) {
-	for _, s := range *m {
-		e.text(query, s)
+func (e *xmlEncoder) int(m *member, p *int64) { e.text(m.name, strconv.FormatInt(*p, 10)) }
+func (e *xmlEncoder) bool(m *member, p *bool) { e.text(m.name, strconv.FormatBool(*p)) }
+
+func (e *xmlEncoder) blob(m *member, p *[]byte) {
+	if *p != nil {
+		e.open(m.name)
+		e.dst = base64.StdEncoding.AppendEncode(e.dst, *p)
+		e.close(m.name)
 	}
 }
 
-// requiredStrings is the same: a flat list without elements is nothing.
-func (e *xmlEncoder) requiredStrings(name, query string, m *[]string) { e.strings(name, query, m) }
-
-func (e *xmlEncoder) pairs(_, query, key string, m *Pairs) {
-	for _, p := range sorted(*m, comparePairs) {
-		e.open(query)
-		e.text(key, p.Name)
-		e.text("Value", p.Value)
-		e.close(query)
+// strings writes nothing for a list without elements, also if it is required.
+func (e *xmlEncoder) strings(m *member, p *[]string) {
+	for _, s := range *p {
+		e.text(m.element, s)
 	}
 }
 
-func (e *xmlEncoder) attributes(_, query string, m *MessageAttributes) {
-	list := sorted(*m, compareAttributes)
-	for i := range list {
-		e.open(query)
-		e.text("Name", list[i].Name)
+func (e *xmlEncoder) pairs(m *member, p *Pairs) {
+	for _, pair := range sorted(*p, comparePairs) {
+		e.open(m.element)
+		e.text(m.key, pair.Name)
+		e.text("Value", pair.Value)
+		e.close(m.element)
+	}
+}
+
+func (e *xmlEncoder) attributes(m *member, p *MessageAttributes) {
+	all := sorted(*p, compareAttributes)
+	for i := range all {
+		e.open(m.element)
+		e.text("Name", all[i].Name)
 		e.open("Value")
-		list[i].members(e)
+		attributeOf(&all[i]).visit(e)
 		e.close("Value")
-		e.close(query)
+		e.close(m.element)
 	}
 }
 
-func (e *xmlEncoder) structs(_, query string, m list) {
-	for i := range m.len() {
-		e.open(query)
-		m.at(i).members(e)
-		e.close(query)
+func (e *xmlEncoder) structs(m *member, l list) {
+	for i := range l.len() {
+		e.open(m.element)
+		l.at(i).visit(e)
+		e.close(m.element)
 	}
 }
 
-// listGiven writes nothing: the elements are not kept, and no response has such a list.
-func (e *xmlEncoder) listGiven(_, _ string, _ *bool) {}
-
-func (e *xmlEncoder) string(name string, m *string) {
-	if *m != "" {
-		e.text(name, *m)
-	}
-}
-
-func (e *xmlEncoder) int(name string, m *int64) {
-	e.open(name)
-	e.dst = strconv.AppendInt(e.dst, *m, 10)
-	e.close(name)
-}
-
-func (e *xmlEncoder) bool(name string, m *bool) {
-	e.open(name)
-	e.dst = strconv.AppendBool(e.dst, *m)
-	e.close(name)
-}
+// listGiven writes nothing, because the elements are not kept and no response has such a list.
+func (e *xmlEncoder) listGiven(*member, *bool) {}
 
 // appendXMLText appends s as the text of an element.
 func appendXMLText(dst []byte, s string) []byte {
