@@ -95,9 +95,7 @@ func (b *runningBackup) files() ([]backup.File, error) {
 			return nil, err
 		}
 		files = append(files, backup.File{Name: "store/" + name, Size: size,
-			Open: func() (io.ReadCloser, error) {
-				return b.checkpoint.Open(name)
-			}})
+			Open: func() (io.ReadCloser, error) { return b.checkpoint.Open(name) }})
 	}
 	return files, nil
 }

@@ -77,9 +77,7 @@ func checkOwner(dir string, beside []string) error {
 	for _, entry := range entries {
 		name := filepath.Join(dir, entry.Name())
 		if slices.Contains(dataNames, entry.Name()) ||
-			slices.ContainsFunc(beside, func(path string) bool {
-				return within(name, path)
-			}) {
+			slices.ContainsFunc(beside, func(path string) bool { return within(name, path) }) {
 			continue
 		}
 		return configError("cannot create a store in %s: the directory holds other files, such as %s. Pass an empty directory to --data-dir.", dir, entry.Name())

@@ -55,9 +55,7 @@ func (in *describeAlarmsInput) means(s *monitor.Status) bool {
 		(in.StateValue == "" || in.StateValue == string(s.State)) &&
 		(in.ActionPrefix == "" ||
 			slices.ContainsFunc(slices.Concat(s.OnAlarm, s.OnOK, s.OnInsufficient),
-				func(action string) bool {
-					return strings.HasPrefix(action, in.ActionPrefix)
-				}))
+				func(action string) bool { return strings.HasPrefix(action, in.ActionPrefix) }))
 }
 
 // describeAlarmsForMetric returns the alarms on one metric. Those on expressions are not among

@@ -65,9 +65,7 @@ func Actions() []string {
 // void is an operation without output.
 func void[In any](name string, f fit, do func(*call, *In) error) *operation {
 	return &operation{name: name, fit: f, in: reflect.TypeFor[In](),
-		call: func(c *call, in any) (any, error) {
-			return nil, do(c, in.(*In))
-		}}
+		call: func(c *call, in any) (any, error) { return nil, do(c, in.(*In)) }}
 }
 
 // result is an operation with output.

@@ -25,7 +25,7 @@ type env struct {
 	endpoint bench.Endpoint // of the server that start has started
 	line     *cli.Progress
 	said     time.Time
-	admin    string         // address of that server, if the line asks for it
+	admin    string // address of that server, if the line asks for it
 	queues   int
 }
 

@@ -20,9 +20,7 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	}
 	queues, clients := e.count(100_000, 2_000), int(e.count(10_000, 500))
 	err = bench.Each(ctx, e.endpoint, "CreateQueue", queues, e.telling("create queues"),
-		func(i int64) string {
-			return fmt.Sprintf(`{"QueueName":"idle-%d"}`, i)
-		})
+		func(i int64) string { return fmt.Sprintf(`{"QueueName":"idle-%d"}`, i) })
 	if err != nil {
 		return nil, err
 	}

@@ -137,8 +137,7 @@ func (doc *document) members(known []string, read func(name string) error) error
 			return doc.at(line, "unknown member %q: the members are %s", name,
 				strings.Join(known, ", "))
 		case seen[name] > 0:
-			return doc.at(line, "%q is given twice; the first is in line %d", name,
-				seen[name])
+			return doc.at(line, "%q is given twice; the first is in line %d", name, seen[name])
 		default:
 			seen[name] = line
 		}
@@ -215,8 +214,7 @@ func (doc *document) readKey() error {
 		return doc.at(line, "%v", err)
 	}
 	if first, ok := doc.lines[k.ID]; ok {
-		return doc.at(line, "the id %s is used twice; the first is in line %d", k.ID,
-			first)
+		return doc.at(line, "the id %s is used twice; the first is in line %d", k.ID, first)
 	}
 	for _, other := range doc.keys {
 		// The key id is not signed, so the holder of one key could pass for the other.
