@@ -25,7 +25,8 @@ func Each(
 		r := request{endpoint: &e, action: action}
 		for i := next.Add(1) - 1; i < n && ctx.Err() == nil; i = next.Add(1) - 1 {
 			r.set("%s", body(i))
-			for _, err = c.ask(ctx, &r); err == errThrottled && ctx.Err() == nil; {
+			_, err := c.ask(ctx, &r)
+			for err == errThrottled && ctx.Err() == nil {
 				time.Sleep(throttledPause)
 				_, err = c.ask(ctx, &r)
 			}

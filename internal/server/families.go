@@ -142,17 +142,17 @@ var table = []row{
 		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Commits) }),
 	family("tenaq_turn_requests", histogram, "Requests that the writer applied in one turn",
 		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Turns) }),
-	single("tenaq_waiting_polls", "Long polls that wait for messages",
+	oneValue("tenaq_waiting_polls", "Long polls that wait for messages",
 		func(r *reading) float64 { return float64(r.writer.Polls) }),
-	single("tenaq_waiting_requests", "Requests that wait for the writer",
+	oneValue("tenaq_waiting_requests", "Requests that wait for the writer",
 		func(r *reading) float64 { return float64(r.writer.Intake) }),
-	single("tenaq_last_turn_age_seconds",
+	oneValue("tenaq_last_turn_age_seconds",
 		"Time since the last turn of the writer reached the disk; at most about 5 in a healthy server",
 		func(r *reading) float64 { return r.silence.Seconds() }),
-	single("tenaq_writer_answers",
+	oneValue("tenaq_writer_answers",
 		"1 if the writer reported its queues in time; if 0, gauges of queues and move tasks are missing",
 		func(r *reading) float64 { return oneIf(r.answers) }),
-	single("tenaq_sends_refused",
+	oneValue("tenaq_sends_refused",
 		"1 while sends are refused because free disk space is below the reserve",
 		func(r *reading) float64 { return oneIf(r.s.disk.low()) }),
 	family("tenaq_disk_free_bytes", gauge, "Free bytes on the disk of the data directory",
@@ -181,7 +181,7 @@ var table = []row{
 				}
 			}
 		}, "alarm", "queue"),
-	single("tenaq_alarms_judged_age_seconds",
+	oneValue("tenaq_alarms_judged_age_seconds",
 		"Time since all alarms were last evaluated; at most about 60 in a healthy server",
 		func(r *reading) float64 { return r.s.alarms.Judged().Seconds() }),
 	family("tenaq_alarm_notices_total", counter,
@@ -196,7 +196,7 @@ var table = []row{
 	family("tenaq_build_info", gauge, "Always 1; the labels carry the version",
 		func(w *metric.Writer, r *reading) { w.Value(1, r.s.cfg.Version, runtime.Version()) },
 		"version", "go"),
-	single("process_start_time_seconds", "Start time of the process, in seconds since 1970",
+	oneValue("process_start_time_seconds", "Start time of the process, in seconds since 1970",
 		func(r *reading) float64 { return float64(r.s.started.UnixMilli()) / 1000 }),
 	family("process_cpu_seconds_total", counter, "User and system CPU time of the process",
 		func(w *metric.Writer, _ *reading) { w.Value(metric.CPUSeconds()) }),
@@ -206,9 +206,9 @@ var table = []row{
 				w.Value(n)
 			}
 		}),
-	single("go_goroutines", "Number of goroutines",
+	oneValue("go_goroutines", "Number of goroutines",
 		func(*reading) float64 { return float64(runtime.NumGoroutine()) }),
-	single("go_memstats_heap_alloc_bytes", "Bytes of objects on the heap",
+	oneValue("go_memstats_heap_alloc_bytes", "Bytes of objects on the heap",
 		func(r *reading) float64 {
 			sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 			metrics.Read(sample)
@@ -225,8 +225,8 @@ func family(
 		slices.Contains(labels, "queue"), write}
 }
 
-// single returns the row of a gauge with one value.
-func single(name, help string, value func(*reading) float64) row {
+// oneValue returns the row of a gauge with one value.
+func oneValue(name, help string, value func(*reading) float64) row {
 	return family(name, gauge, help, func(w *metric.Writer, r *reading) { w.Value(value(r)) })
 }
 

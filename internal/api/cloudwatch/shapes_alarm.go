@@ -177,7 +177,7 @@ var enums = map[string][]string{
 		"AlarmContributorStateUpdate", "AlarmContributorAction"},
 	"RecentlyActive": {"PT3H"},
 	"ScanBy":         {"TimestampDescending", "TimestampAscending"},
-	"StandardUnit":   alarm.Units,
+	"StandardUnit":   alarm.UnitNames,
 	"StateValue":     {"OK", "ALARM", "INSUFFICIENT_DATA"},
 	"Statistic":      {"SampleCount", "Average", "Sum", "Minimum", "Maximum"},
 }

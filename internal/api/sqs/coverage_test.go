@@ -23,28 +23,28 @@ type sighting struct {
 // elsewhere are the errors that scripts do not show in both protocols, with the reason and the test
 // that knows them.
 var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
-	sqswire.MissingAuthenticationToken: {"scripts have no keys", "TestSignaturesInBothProtocols"},
-	sqswire.IncompleteSignature:        {"scripts have no keys", "TestSignaturesInBothProtocols"},
-	sqswire.InvalidClientTokenID:       {"scripts have no keys", "TestSignaturesInBothProtocols"},
-	sqswire.SignatureDoesNotMatch:      {"scripts have no keys", "TestSignaturesInBothProtocols"},
-	sqswire.ExpiredToken:               {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"MissingAuthenticationToken": {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"IncompleteSignature":        {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"InvalidClientTokenId":       {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"SignatureDoesNotMatch":      {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"ExpiredToken":               {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	"RequestExpired":                   {"scripts have no keys", "TestSignaturesInBothProtocols"},
 
 	sqswire.InternalFailure: {"no request brings it about", "TestWireError"},
 	sqswire.InternalError:   {"another node would have to take over", "TestWireError"},
 
 	// The model has these, and this server never says them. [ERR-13]
-	sqswire.InvalidIDFormat:    {"deprecated", "TestCatalogue"},
-	sqswire.InvalidSecurity:    {"no policy asks for another kind of connection", "TestCatalogue"},
-	sqswire.MessageNotInflight: {"what SQS says is InvalidParameterValue", "TestCatalogue"},
-	sqswire.Throttling:         {"what SQS says is RequestThrottled", "TestCatalogue"},
-	sqswire.KMSAccessDenied:    {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSDisabled:        {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSInvalidKeyUsage: {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSInvalidState:    {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSNotFound:        {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSOptInRequired:   {"keys are not resolved", "TestCatalogue"},
-	sqswire.KMSThrottled:       {"keys are not resolved", "TestCatalogue"},
+	"InvalidIdFormat":    {"deprecated", "TestCatalogue"},
+	"InvalidSecurity":    {"no policy asks for another kind of connection", "TestCatalogue"},
+	"AWS.SimpleQueueService.MessageNotInflight": {"what SQS says is InvalidParameterValue", "TestCatalogue"},
+	"ThrottlingException":         {"what SQS says is RequestThrottled", "TestCatalogue"},
+	"KMS.AccessDeniedException":    {"keys are not resolved", "TestCatalogue"},
+	"KMS.DisabledException":        {"keys are not resolved", "TestCatalogue"},
+	"KMS.InvalidKeyUsageException": {"keys are not resolved", "TestCatalogue"},
+	"KMS.InvalidStateException":    {"keys are not resolved", "TestCatalogue"},
+	"KMS.NotFoundException":        {"keys are not resolved", "TestCatalogue"},
+	"KMS.OptInRequired":   {"keys are not resolved", "TestCatalogue"},
+	"KMS.ThrottlingException":       {"keys are not resolved", "TestCatalogue"},
 }
 
 var (

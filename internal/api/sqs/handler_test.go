@@ -132,8 +132,8 @@ func TestWireError(t *testing.T) {
 		status  int
 		message bool
 	}{
-		{&engine.Error{Code: engine.CodeOverLimit, Message: "too many"}, sqswire.OverLimit, 403, true},
-		{&engine.Error{Code: engine.CodeNoResource, Message: "no task"}, sqswire.ResourceNotFound, 404, true},
+		{&engine.Error{Code: engine.CodeOverLimit, Message: "too many"}, "OverLimit", 403, true},
+		{&engine.Error{Code: engine.CodeNoResource, Message: "no task"}, "ResourceNotFoundException", 404, true},
 		{sqswire.Errorf(sqswire.MalformedInput, "no"), sqswire.MalformedInput, 400, true},
 		{errNotFound, sqswire.InvalidAction, 400, true},
 		{broker.ErrThrottled, sqswire.RequestThrottled, 403, true},

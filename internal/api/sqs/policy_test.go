@@ -80,7 +80,7 @@ func TestAllow(t *testing.T) {
 			switch {
 			case (err == nil) != (want == fine), err != nil && !strings.Contains(err.Error(), want):
 				t.Errorf("%s with %s on %v with the policy %s: got %v, want %q", test.action, test.allow, queue, test.policy, err, want)
-			case err != nil && refusal.Of(err).Code != sqswire.AccessDenied:
+			case err != nil && refusal.Of(err).Code != "AccessDenied":
 				t.Errorf("%v: want AccessDenied", err)
 			}
 		}

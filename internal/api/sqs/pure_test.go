@@ -229,7 +229,8 @@ func TestTarget(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got the action %q, want %q", target, got, want)
 		}
-		invalid := sqswire.AsError(err).Code == sqswire.InvalidAction
+		refusal, _ := err.(*sqswire.Error)
+		invalid := refusal != nil && refusal.Code == sqswire.InvalidAction
 		if want == "" && !invalid || want != "" && (err != nil || req == nil) {
 			t.Errorf("%q: got the request %v and the error %v", target, req, err)
 		}

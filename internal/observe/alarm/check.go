@@ -22,8 +22,8 @@ const (
 	hour          = 3600
 )
 
-// Units are the units of CloudWatch.
-var Units = strings.Fields("Seconds Microseconds Milliseconds Bytes Kilobytes Megabytes Gigabytes Terabytes " +
+// UnitNames are the units of CloudWatch.
+var UnitNames = strings.Fields("Seconds Microseconds Milliseconds Bytes Kilobytes Megabytes Gigabytes Terabytes " +
 	"Bits Kilobits Megabits Gigabits Terabits Percent Count Bytes/Second Kilobytes/Second Megabytes/Second " +
 	"Gigabytes/Second Terabytes/Second Bits/Second Kilobits/Second Megabits/Second Gigabits/Second Terabits/Second " +
 	"Count/Second None")
@@ -140,8 +140,8 @@ func (q Query) check(period int64, alone bool) error {
 	switch {
 	case !q.Stat.Known():
 		return refuse("Statistic %q is not one of SampleCount, Average, Sum, Minimum, Maximum; percentiles are not kept.", q.Stat)
-	case q.Unit != "" && !slices.Contains(Units, q.Unit):
-		return refuse("Unit %q is not one of %s.", q.Unit, strings.Join(Units, ", "))
+	case q.Unit != "" && !slices.Contains(UnitNames, q.Unit):
+		return refuse("Unit %q is not one of %s.", q.Unit, strings.Join(UnitNames, ", "))
 	case q.Period == 10 || q.Period == 20 || q.Period == 30:
 		return refuse("A period of %d seconds needs high-resolution metrics, and this server keeps one value a minute; use 60 or a multiple of it.", q.Period)
 	case q.Period <= 0 || q.Period%60 != 0:

@@ -256,7 +256,7 @@ func TestList(t *testing.T) {
 		{Filter{Since: 99 * Minute}, nil},
 	} {
 		got := s.List(c.filter)
-		if !slices.EqualFunc(got, c.want, func(x, y Metric) bool { return compare(x, y) == 0 }) {
+		if !slices.EqualFunc(got, c.want, func(x, y Metric) bool { return Compare(x, y) == 0 }) {
 			t.Errorf("%+v:\n got %v\nwant %v", c.filter, got, c.want)
 		}
 	}

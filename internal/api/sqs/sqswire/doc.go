@@ -8,7 +8,7 @@
 //	err := sqswire.DecodeJSON(body, req)
 //	...
 //	dst = sqswire.AppendJSON(dst, &sqswire.SendMessageResponse{...})
-//	dst = sqswire.AppendErrorJSON(dst, sqswire.AsError(err))
+//	dst = sqswire.AppendErrorJSON(dst, sqswire.Errorf(sqswire.MissingParameter, "..."))
 //
 // And one of the Query protocol like this:
 //

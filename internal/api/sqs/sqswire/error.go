@@ -1,7 +1,6 @@
 package sqswire
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,58 +11,20 @@ import (
 // protocol has another name for the same kind, see ErrorInfo.
 type ErrorCode string
 
-// The errors in the SQS model.
+// The codes that the API itself answers with. The others come from the engine and the door.
 const (
-	BatchEntryIDsNotDistinct     ErrorCode = "AWS.SimpleQueueService.BatchEntryIdsNotDistinct"
-	BatchRequestTooLong          ErrorCode = "AWS.SimpleQueueService.BatchRequestTooLong"
-	EmptyBatchRequest            ErrorCode = "AWS.SimpleQueueService.EmptyBatchRequest"
-	InvalidAddress               ErrorCode = "InvalidAddress"
-	InvalidAttributeName         ErrorCode = "InvalidAttributeName"
-	InvalidAttributeValue        ErrorCode = "InvalidAttributeValue"
-	InvalidBatchEntryID          ErrorCode = "AWS.SimpleQueueService.InvalidBatchEntryId"
-	InvalidIDFormat              ErrorCode = "InvalidIdFormat"
-	InvalidMessageContents       ErrorCode = "InvalidMessageContents"
-	InvalidSecurity              ErrorCode = "InvalidSecurity"
-	KMSAccessDenied              ErrorCode = "KMS.AccessDeniedException"
-	KMSDisabled                  ErrorCode = "KMS.DisabledException"
-	KMSInvalidKeyUsage           ErrorCode = "KMS.InvalidKeyUsageException"
-	KMSInvalidState              ErrorCode = "KMS.InvalidStateException"
-	KMSNotFound                  ErrorCode = "KMS.NotFoundException"
-	KMSOptInRequired             ErrorCode = "KMS.OptInRequired"
-	KMSThrottled                 ErrorCode = "KMS.ThrottlingException"
-	MessageNotInflight           ErrorCode = "AWS.SimpleQueueService.MessageNotInflight"
-	NonExistentQueue             ErrorCode = "AWS.SimpleQueueService.NonExistentQueue"
-	OverLimit                    ErrorCode = "OverLimit"
-	PurgeQueueInProgress         ErrorCode = "AWS.SimpleQueueService.PurgeQueueInProgress"
-	QueueAlreadyExists           ErrorCode = "QueueAlreadyExists"
-	QueueDeletedRecently         ErrorCode = "AWS.SimpleQueueService.QueueDeletedRecently"
-	ReceiptHandleIsInvalid       ErrorCode = "ReceiptHandleIsInvalid"
-	RequestThrottled             ErrorCode = "RequestThrottled"
-	ResourceNotFound             ErrorCode = "ResourceNotFoundException"
-	TooManyEntriesInBatchRequest ErrorCode = "AWS.SimpleQueueService.TooManyEntriesInBatchRequest"
-	UnsupportedOperation         ErrorCode = "AWS.SimpleQueueService.UnsupportedOperation"
+	InternalFailure       ErrorCode = "InternalFailure"
+	InvalidAction         ErrorCode = "InvalidAction"
+	InvalidAddress        ErrorCode = "InvalidAddress"
+	InvalidParameterValue ErrorCode = "InvalidParameterValue"
+	MalformedInput        ErrorCode = "MalformedInput"
+	MissingParameter      ErrorCode = "MissingParameter"
+	NonExistentQueue      ErrorCode = "AWS.SimpleQueueService.NonExistentQueue"
+	RequestThrottled      ErrorCode = "RequestThrottled"
+	ServiceUnavailable    ErrorCode = "ServiceUnavailable"
 )
 
-// The errors that every AWS service has, which the SQS model does not list.
-const (
-	AccessDenied               ErrorCode = "AccessDenied"
-	ExpiredToken               ErrorCode = "ExpiredToken"
-	IncompleteSignature        ErrorCode = "IncompleteSignature"
-	InternalError              ErrorCode = "InternalError" // in entries of batches
-	InternalFailure            ErrorCode = "InternalFailure"
-	InvalidAction              ErrorCode = "InvalidAction"
-	InvalidClientTokenID       ErrorCode = "InvalidClientTokenId"
-	InvalidParameterValue      ErrorCode = "InvalidParameterValue"
-	MalformedInput             ErrorCode = "MalformedInput"
-	MissingAuthenticationToken ErrorCode = "MissingAuthenticationToken"
-	MissingParameter           ErrorCode = "MissingParameter"
-	RequestExpired             ErrorCode = "RequestExpired"
-	ServiceUnavailable         ErrorCode = "ServiceUnavailable"
-	SignatureDoesNotMatch      ErrorCode = "SignatureDoesNotMatch"
-	Throttling                 ErrorCode = "ThrottlingException"
-)
-
-// A Fault says who must change something before the request can succeed.
+// A Fault is the party that must change something before the request can succeed.
 type Fault string
 
 // The two parties, spelt as on the wire.
@@ -86,50 +47,52 @@ const (
 
 // catalogue is closed: a code that is not here must not reach a client.
 var catalogue = map[ErrorCode]ErrorInfo{
-	BatchEntryIDsNotDistinct:     {modelled + "BatchEntryIdsNotDistinct", 400, Sender},
-	BatchRequestTooLong:          {modelled + "BatchRequestTooLong", 400, Sender},
-	EmptyBatchRequest:            {modelled + "EmptyBatchRequest", 400, Sender},
-	InvalidAddress:               {modelled + "InvalidAddress", 404, Sender},
-	InvalidAttributeName:         {modelled + "InvalidAttributeName", 400, Sender},
-	InvalidAttributeValue:        {modelled + "InvalidAttributeValue", 400, Sender},
-	InvalidBatchEntryID:          {modelled + "InvalidBatchEntryId", 400, Sender},
-	InvalidIDFormat:              {modelled + "InvalidIdFormat", 400, Sender},
-	InvalidMessageContents:       {modelled + "InvalidMessageContents", 400, Sender},
-	InvalidSecurity:              {modelled + "InvalidSecurity", 403, Sender},
-	KMSAccessDenied:              {modelled + "KmsAccessDenied", 400, Sender},
-	KMSDisabled:                  {modelled + "KmsDisabled", 400, Sender},
-	KMSInvalidKeyUsage:           {modelled + "KmsInvalidKeyUsage", 400, Sender},
-	KMSInvalidState:              {modelled + "KmsInvalidState", 400, Sender},
-	KMSNotFound:                  {modelled + "KmsNotFound", 400, Sender},
-	KMSOptInRequired:             {modelled + "KmsOptInRequired", 403, Sender},
-	KMSThrottled:                 {modelled + "KmsThrottled", 400, Sender},
-	MessageNotInflight:           {modelled + "MessageNotInflight", 400, Sender},
-	NonExistentQueue:             {modelled + "QueueDoesNotExist", 400, Sender},
-	OverLimit:                    {modelled + "OverLimit", 403, Sender},
-	PurgeQueueInProgress:         {modelled + "PurgeQueueInProgress", 403, Sender},
-	QueueAlreadyExists:           {modelled + "QueueNameExists", 400, Sender},
-	QueueDeletedRecently:         {modelled + "QueueDeletedRecently", 400, Sender},
-	ReceiptHandleIsInvalid:       {modelled + "ReceiptHandleIsInvalid", 404, Sender},
-	RequestThrottled:             {modelled + "RequestThrottled", 403, Sender},
-	ResourceNotFound:             {modelled + "ResourceNotFoundException", 404, Sender},
-	TooManyEntriesInBatchRequest: {modelled + "TooManyEntriesInBatchRequest", 400, Sender},
-	UnsupportedOperation:         {modelled + "UnsupportedOperation", 400, Sender},
+	// the errors of the SQS model
+	"AWS.SimpleQueueService.BatchEntryIdsNotDistinct": {modelled + "BatchEntryIdsNotDistinct", 400, Sender},
+	"AWS.SimpleQueueService.BatchRequestTooLong":      {modelled + "BatchRequestTooLong", 400, Sender},
+	"AWS.SimpleQueueService.EmptyBatchRequest":        {modelled + "EmptyBatchRequest", 400, Sender},
+	"InvalidAddress":                                      {modelled + "InvalidAddress", 404, Sender},
+	"InvalidAttributeName":                                {modelled + "InvalidAttributeName", 400, Sender},
+	"InvalidAttributeValue":                               {modelled + "InvalidAttributeValue", 400, Sender},
+	"AWS.SimpleQueueService.InvalidBatchEntryId":          {modelled + "InvalidBatchEntryId", 400, Sender},
+	"InvalidIdFormat":                                     {modelled + "InvalidIdFormat", 400, Sender},
+	"InvalidMessageContents":                              {modelled + "InvalidMessageContents", 400, Sender},
+	"InvalidSecurity":                                     {modelled + "InvalidSecurity", 403, Sender},
+	"KMS.AccessDeniedException":                           {modelled + "KmsAccessDenied", 400, Sender},
+	"KMS.DisabledException":                               {modelled + "KmsDisabled", 400, Sender},
+	"KMS.InvalidKeyUsageException":                        {modelled + "KmsInvalidKeyUsage", 400, Sender},
+	"KMS.InvalidStateException":                           {modelled + "KmsInvalidState", 400, Sender},
+	"KMS.NotFoundException":                               {modelled + "KmsNotFound", 400, Sender},
+	"KMS.OptInRequired":                                   {modelled + "KmsOptInRequired", 403, Sender},
+	"KMS.ThrottlingException":                             {modelled + "KmsThrottled", 400, Sender},
+	"AWS.SimpleQueueService.MessageNotInflight":           {modelled + "MessageNotInflight", 400, Sender},
+	"AWS.SimpleQueueService.NonExistentQueue":             {modelled + "QueueDoesNotExist", 400, Sender},
+	"OverLimit":                                           {modelled + "OverLimit", 403, Sender},
+	"AWS.SimpleQueueService.PurgeQueueInProgress":         {modelled + "PurgeQueueInProgress", 403, Sender},
+	"QueueAlreadyExists":                                  {modelled + "QueueNameExists", 400, Sender},
+	"AWS.SimpleQueueService.QueueDeletedRecently":         {modelled + "QueueDeletedRecently", 400, Sender},
+	"ReceiptHandleIsInvalid":                              {modelled + "ReceiptHandleIsInvalid", 404, Sender},
+	"RequestThrottled":                                    {modelled + "RequestThrottled", 403, Sender},
+	"ResourceNotFoundException":                           {modelled + "ResourceNotFoundException", 404, Sender},
+	"AWS.SimpleQueueService.TooManyEntriesInBatchRequest": {modelled + "TooManyEntriesInBatchRequest", 400, Sender},
+	"AWS.SimpleQueueService.UnsupportedOperation":         {modelled + "UnsupportedOperation", 400, Sender},
 
-	AccessDenied:               {unmodelled + "AccessDeniedException", 403, Sender},
-	ExpiredToken:               {unmodelled + "ExpiredTokenException", 403, Sender},
-	IncompleteSignature:        {unmodelled + "IncompleteSignatureException", 400, Sender},
-	InternalError:              {unmodelled + "InternalFailure", 500, Receiver},
-	InternalFailure:            {unmodelled + "InternalFailure", 500, Receiver},
-	InvalidAction:              {unmodelled + "UnknownOperationException", 400, Sender},
-	InvalidClientTokenID:       {unmodelled + "UnrecognizedClientException", 403, Sender},
-	InvalidParameterValue:      {unmodelled + "InvalidParameterValueException", 400, Sender},
-	MalformedInput:             {unmodelled + "SerializationException", 400, Sender},
-	MissingAuthenticationToken: {unmodelled + "MissingAuthenticationTokenException", 403, Sender},
-	MissingParameter:           {unmodelled + "MissingRequiredParameterException", 400, Sender},
-	RequestExpired:             {unmodelled + "RequestExpiredException", 400, Sender},
-	ServiceUnavailable:         {unmodelled + "ServiceUnavailable", 503, Receiver},
-	SignatureDoesNotMatch:      {unmodelled + "InvalidSignatureException", 403, Sender},
-	Throttling:                 {unmodelled + "ThrottlingException", 400, Sender},
+	// the errors of every AWS service
+	"AccessDenied":               {unmodelled + "AccessDeniedException", 403, Sender},
+	"ExpiredToken":               {unmodelled + "ExpiredTokenException", 403, Sender},
+	"IncompleteSignature":        {unmodelled + "IncompleteSignatureException", 400, Sender},
+	"InternalError":              {unmodelled + "InternalFailure", 500, Receiver},
+	"InternalFailure":            {unmodelled + "InternalFailure", 500, Receiver},
+	"InvalidAction":              {unmodelled + "UnknownOperationException", 400, Sender},
+	"InvalidClientTokenId":       {unmodelled + "UnrecognizedClientException", 403, Sender},
+	"InvalidParameterValue":      {unmodelled + "InvalidParameterValueException", 400, Sender},
+	"MalformedInput":             {unmodelled + "SerializationException", 400, Sender},
+	"MissingAuthenticationToken": {unmodelled + "MissingAuthenticationTokenException", 403, Sender},
+	"MissingParameter":           {unmodelled + "MissingRequiredParameterException", 400, Sender},
+	"RequestExpired":             {unmodelled + "RequestExpiredException", 400, Sender},
+	"ServiceUnavailable":         {unmodelled + "ServiceUnavailable", 503, Receiver},
+	"SignatureDoesNotMatch":      {unmodelled + "InvalidSignatureException", 403, Sender},
+	"ThrottlingException":        {unmodelled + "ThrottlingException", 400, Sender},
 }
 
 // ErrorCodes returns the codes of the catalogue, sorted.
@@ -148,15 +111,6 @@ type Error struct {
 // Errorf returns an Error whose message is formatted as by fmt.Sprintf.
 func Errorf(code ErrorCode, format string, args ...any) *Error {
 	return &Error{code, fmt.Sprintf(format, args...)}
-}
-
-// AsError returns the Error in the chain of err. Every other error becomes an InternalFailure that
-// does not repeat its text, which was written for the operator and not for clients.
-func AsError(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	return &Error{InternalFailure, "The request failed inside the server. The log of the server has the reason."}
 }
 
 func (e *Error) Error() string {

@@ -195,7 +195,7 @@ func FuzzEncode(f *testing.F) {
 
 		batch := &DeleteMessageBatchResponse{
 			Successful: []BatchResultEntry{{name}},
-			Failed:     []BatchResultErrorEntry{Errorf(OverLimit, "%s", body).Entry(name), Errorf(InternalError, "").Entry(value)},
+			Failed:     []BatchResultErrorEntry{Errorf("OverLimit", "%s", body).Entry(name), Errorf("InternalError", "").Entry(value)},
 		}
 		sameAfterDecoding(t, AppendJSON(nil, batch), batch, new(DeleteMessageBatchResponse))
 

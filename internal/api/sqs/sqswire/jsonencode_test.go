@@ -23,7 +23,7 @@ func TestResponses(t *testing.T) {
 		"ChangeMessageVisibilityBatch": {
 			{&ChangeMessageVisibilityBatchResponse{}, `{}`},
 			{
-				&ChangeMessageVisibilityBatchResponse{Failed: []BatchResultErrorEntry{Errorf(InternalError, "").Entry("1")}},
+				&ChangeMessageVisibilityBatchResponse{Failed: []BatchResultErrorEntry{Errorf("InternalError", "").Entry("1")}},
 				`{"Failed":[{"Id":"1","Code":"InternalError","SenderFault":false}]}`,
 			},
 		},
@@ -32,7 +32,7 @@ func TestResponses(t *testing.T) {
 		"DeleteMessageBatch": {{
 			&DeleteMessageBatchResponse{
 				Successful: []BatchResultEntry{{"1"}, {"2"}},
-				Failed:     []BatchResultErrorEntry{Errorf(ReceiptHandleIsInvalid, "The handle %q.", "x").Entry("3")},
+				Failed:     []BatchResultErrorEntry{Errorf("ReceiptHandleIsInvalid", "The handle %q.", "x").Entry("3")},
 			},
 			`{"Successful":[{"Id":"1"},{"Id":"2"}],` +
 				`"Failed":[{"Id":"3","Code":"ReceiptHandleIsInvalid","Message":"The handle \"x\".","SenderFault":true}]}`,

@@ -37,7 +37,7 @@ func TestRequests(t *testing.T) {
 				d.Fatalf(t, "unknown command %q", d.Cmd)
 			}
 			if err != nil {
-				return string(AppendErrorJSON(nil, AsError(err))) + "\n"
+				return string(AppendErrorJSON(nil, err.(*Error))) + "\n"
 			}
 			if d.Cmd == "decode" {
 				sameAsForm(t, op, d.Input, req)

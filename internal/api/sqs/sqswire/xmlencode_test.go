@@ -61,10 +61,10 @@ func TestXML(t *testing.T) {
 			`<MessageId>m</MessageId><ReceiptHandle>r</ReceiptHandle></Message></ReceiveMessageResult>` + metadata + `</ReceiveMessageResponse>`},
 		{"SendMessageBatch", &SendMessageBatchResponse{
 			Successful: []SendMessageBatchResultEntry{{"1", Sent{MD5OfMessageBody: "5f", MessageID: "m"}}},
-			Failed:     []BatchResultErrorEntry{Errorf(InternalError, "").Entry("2")},
+			Failed:     []BatchResultErrorEntry{Errorf("InternalError", "").Entry("2")},
 		}, head + `<SendMessageBatchResponse` + space + `<SendMessageBatchResult>` +
 			`<SendMessageBatchResultEntry><Id>1</Id><MD5OfMessageBody>5f</MD5OfMessageBody><MessageId>m</MessageId></SendMessageBatchResultEntry>` +
-			`<BatchResultErrorEntry><Id>2</Id><Code>InternalError</Code><SenderFault>false</SenderFault></BatchResultErrorEntry>` +
+			`<BatchResultErrorEntry><Id>2</Id><Code>"InternalError"</Code><SenderFault>false</SenderFault></BatchResultErrorEntry>` +
 			`</SendMessageBatchResult>` + metadata + `</SendMessageBatchResponse>`},
 	} {
 		if got := string(AppendXML(nil, operation(t, tt.op), tt.resp, testID)); got != tt.want {
@@ -114,7 +114,7 @@ func TestQueryJSON(t *testing.T) {
 		}
 	}
 	want := `{"Error":{"Code":"OverLimit","Message":"a \"b\"","Type":"Sender"},"RequestId":"` + testID + `"}`
-	if got := string(AppendErrorQueryJSON(nil, &Error{OverLimit, `a "b"`}, testID)); got != want {
+	if got := string(AppendErrorQueryJSON(nil, &Error{"OverLimit", `a "b"`}, testID)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
