@@ -35,7 +35,7 @@ func TestAlarms(t *testing.T) {
 		{"GET", "/v1/alarms", "", "", 200, `{"alarms":[{"name":"waiting","shipped":false,"state":"INSUFFICIENT_DATA"`},
 		{"GET", "/v1/alarms?state=ALARM", "", "", 200, `"alarms":[]`},
 		{"GET", "/v1/alarms?state=BAD", "", "", 400, "INSUFFICIENT_DATA"},
-		{"GET", "/v1/alarms?what=x", "", "", 400, "not known"},
+		{"GET", "/v1/alarms?what=x", "", "", 400, "unknown"},
 		{"GET", "/v1/alarms/history", "", "", 200, `{"changes":[]}`},
 		{"POST", "/v1/alarms", asJSON, "{}", 405, "use GET"},
 		{"GET", "/v1/alarms/silence", "", "", 405, "use POST"},
@@ -46,12 +46,12 @@ func TestAlarms(t *testing.T) {
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"-1h"}`, 400, "duration"},
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":"x","for":"9000h"}`, 400, `"message":"a silence lasts at most 30 days"`},
 		{"POST", "/v1/alarms/silence", "text/plain", `{"match":"x","for":"1h"}`, 400, "Content-Type"}, // as a web page could send it
-		{"POST", "/v1/alarms/silence", asJSON, `{`, 400, "not the JSON"},
+		{"POST", "/v1/alarms/silence", asJSON, `{`, 400, "not have the expected JSON"},
 		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", intake.Small+1), 413, "64 KiB"},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, `"message":"waiting is`},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"other"}`, 404, "no such alarm"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"log"}`, 200, "{}"},
-		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, `"message":"there is no action \"http://127.0.0.1/\": declare it in the configuration of the server, under actions; it declares none"`},
+		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, `"message":"action \"http://127.0.0.1/\" is not declared: add it under actions in the configuration of the server, which declares none"`},
 	} {
 		status, body := w.ask(tt.method, tt.path, tt.kind, tt.body)
 		if status != tt.status || !strings.Contains(body, tt.part) || !json.Valid([]byte(body)) {

@@ -128,7 +128,7 @@ func TestUnreadablePolicyIsLogged(t *testing.T) {
 			t.Errorf("got %v, want one that denies everything", got)
 		}
 	}
-	if n := strings.Count(log.String(), "policy cannot be read"); n != 1 {
+	if n := strings.Count(log.String(), "cannot parse the policy"); n != 1 {
 		t.Errorf("got %d lines, want 1: %s", n, &log)
 	}
 }

@@ -80,21 +80,21 @@ func TestFileIsRefused(t *testing.T) {
 		"{\n\n]":                              "3: invalid character ']'",
 		`[]`:                                  `1: the file must be an object`,
 		`null`:                                `1: the file must be an object`,
-		`{}`:                                  "1: there are no credentials",
-		`{"credentials": []}`:                 "1: there are no credentials",
+		`{}`:                                  "1: the file has no credentials",
+		`{"credentials": []}`:                 "1: the file has no credentials",
 		`{"credentials": {}}`:                 "1: credentials must be a list",
 		`{"credentials": ["a"]}`:              "1: an entry of credentials must be an object",
-		"{\n\"keys\": []}":                    `2: there is no "keys" here; there are credentials`,
-		entry(`"id": "AAAA", `+rest) + "\n{}": "3: something follows the object",
-		"{\"credentials\": [],\n\"credentials\": []}": `2: "credentials" is there a second time; the first is in line 1`,
+		"{\n\"keys\": []}":                    `2: unknown member "keys": the members are credentials`,
+		entry(`"id": "AAAA", `+rest) + "\n{}": "3: there is text after the object",
+		"{\"credentials\": [],\n\"credentials\": []}": `2: "credentials" is given twice; the first is in line 1`,
 
 		entry(rest):                                                           "2: an entry needs an id",
 		entry(`"id": "AAAA", "allow": ["*"]`):                                 "2: AAAA: an entry needs either secret or secret-file",
 		entry(`"id": "AAAA", "secret-file": "x", ` + rest):                    "2: AAAA: an entry needs either secret or secret-file",
-		entry(`"id": "AAAA", ` + secret):                                      "2: AAAA: an entry says what it may do",
-		entry("\"id\": \"AAAA\",\n\"id\": \"AAAA\", " + rest):                 `3: "id" is there a second time; the first is in line 2`,
-		entry(`"id": "AAAA", "Secret": "` + canary + `"`):                     `2: there is no "Secret" here; there are id, secret, secret-file`,
-		entry(`"id": "AAAA",` + "\n" + `"region": "x", ` + rest):              `3: there is no "region" here`,
+		entry(`"id": "AAAA", ` + secret):                                      "2: AAAA: an entry must list its rights",
+		entry("\"id\": \"AAAA\",\n\"id\": \"AAAA\", " + rest):                 `3: "id" is given twice; the first is in line 2`,
+		entry(`"id": "AAAA", "Secret": "` + canary + `"`):                     `2: unknown member "Secret": the members are id, secret, secret-file`,
+		entry(`"id": "AAAA",` + "\n" + `"region": "x", ` + rest):              `3: unknown member "region"`,
 		entry(`"id": 5, ` + rest):                                             "2: id must be a string that is not empty",
 		entry(`"id": null, ` + rest):                                          "2: id must be a string that is not empty",
 		entry(`"id": "", ` + rest):                                            "2: id must be a string that is not empty",
@@ -103,22 +103,22 @@ func TestFileIsRefused(t *testing.T) {
 		entry(`"id": "AAAA", "name": "a b", ` + rest):                         `2: AAAA: name "a b" must be`,
 		entry(`"id": "AAAA", "expires": "tomorrow", ` + rest):                 `2: AAAA: expires: "tomorrow" is not a time`,
 		entry(`"id": "AAAA", "token": "canary", ` + rest):                     "2: AAAA: the token has 6 characters",
-		entry(`"id": "AAAA", "secret": "canary", "allow": ["*"]`):             "2: AAAA: the secret has 6 characters, which can be guessed: it must have at least 16",
+		entry(`"id": "AAAA", "secret": "canary", "allow": ["*"]`):             "2: AAAA: the secret has 6 characters, which can be guessed: use at least 16",
 		entry(`"id": "AAAA", "secret": "canary with spaces", "allow": ["*"]`): "2: AAAA: the secret must be printable ASCII without spaces",
-		entry(`"id": "AAAA", "secret": ["` + canary + `"], "allow": ["*"]`):   "2: secret must be a text",
+		entry(`"id": "AAAA", "secret": ["` + canary + `"], "allow": ["*"]`):   "2: secret must be a string",
 		entry(`"id": "AAAA", "secret-file": "none", "allow": ["*"]`):          "2: AAAA: secret-file: open ",
 
 		entry(`"id": "AAAA", ` + secret + `, "allow": "*"`):                      "2: allow must be a list of patterns",
 		entry(`"id": "AAAA", ` + secret + `, "allow": []`):                       "2: allow must be a list of patterns",
 		entry(`"id": "AAAA", ` + secret + `, "allow": [1]`):                      "2: allow must be a list of patterns",
-		entry(`"id": "AAAA", ` + secret + `, "allow": ["SendMessage"]`):          `2: allow: "SendMessage" is not like sqs:SendMessage`,
-		entry(`"id": "AAAA", ` + secret + `, "allow": ["s3:GetObject"]`):         `2: allow: "s3:GetObject" is not like`,
-		entry(`"id": "AAAA", ` + secret + `, "allow": ["sqs:"]`):                 `2: allow: "sqs:" is not like`,
+		entry(`"id": "AAAA", ` + secret + `, "allow": ["SendMessage"]`):          `2: allow: "SendMessage" is not a pattern such as sqs:SendMessage`,
+		entry(`"id": "AAAA", ` + secret + `, "allow": ["s3:GetObject"]`):         `2: allow: "s3:GetObject" is not a pattern such as`,
+		entry(`"id": "AAAA", ` + secret + `, "allow": ["sqs:"]`):                 `2: allow: "sqs:" is not a pattern such as`,
 		entry(`"id": "AAAA", ` + secret + `, "allow": ["sqs:SendMesage"]`):       `2: allow: "sqs:SendMesage" matches no action`,
-		entry(`"id": "AAAA", ` + secret + `, "allow": ["sqs:SendMessageBatch"]`): `2: allow: "sqs:SendMessageBatch" is not an action of its own`,
+		entry(`"id": "AAAA", ` + secret + `, "allow": ["sqs:SendMessageBatch"]`): `2: allow: "sqs:SendMessageBatch" is not an action: the right`,
 
-		"{\"credentials\": [\n{\"id\": \"AAAA\", " + rest + "},\n{\"id\": \"AAAA\", \"secret\": \"other-" + canary + "\", \"allow\": [\"*\"]}]}": "3: the id AAAA is there a second time; the first is in line 2",
-		"{\"credentials\": [\n{\"id\": \"AAAA\", " + rest + "},\n{\"id\": \"BBBB\", " + rest + "}]}":                                             "3: BBBB has the secret of AAAA",
+		"{\"credentials\": [\n{\"id\": \"AAAA\", " + rest + "},\n{\"id\": \"AAAA\", \"secret\": \"other-" + canary + "\", \"allow\": [\"*\"]}]}": "3: the id AAAA is used twice; the first is in line 2",
+		"{\"credentials\": [\n{\"id\": \"AAAA\", " + rest + "},\n{\"id\": \"BBBB\", " + rest + "}]}":                                             "3: BBBB has the same secret as AAAA",
 	} {
 		path := write(t, "keys.json", text, 0o600)
 		set, err := Open(Config{File: path, Actions: []string{"sqs:SendMessage"}})
@@ -140,7 +140,7 @@ func TestFileRights(t *testing.T) {
 	} {
 		path := write(t, "keys.json", single, mode)
 		_, err := Open(Config{File: path})
-		if want := fmt.Sprintf("credentials: %s can be read or changed by others (mode %04o): chmod 600 %[1]s", path, mode); (err == nil) != fine || err != nil && err.Error() != want {
+		if want := fmt.Sprintf("credentials: other users can read or change %s (mode %04o): run chmod 600 %[1]s", path, mode); (err == nil) != fine || err != nil && err.Error() != want {
 			t.Errorf("mode %04o: got %v, want fine %v", mode, err, fine)
 		}
 		// A secret beside the file is as secret.
@@ -193,8 +193,8 @@ func TestEnvironment(t *testing.T) {
 		{"", "", "", "nobody"},
 		{path, "", "", "AAAA"},
 		{"", "BBBB", canary, "BBBB"},
-		{path, "BBBB", canary, "leave one of them out"},
-		{path, "", canary, "leave one of them out"},
+		{path, "BBBB", canary, "use one of them"},
+		{path, "", canary, "use one of them"},
 		{"", "BBBB", "", notBoth},
 		{"", "", canary, notBoth},
 		{"", "BBBB", "canary", notBoth},

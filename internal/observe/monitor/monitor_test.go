@@ -550,7 +550,7 @@ func TestUnreadableFile(t *testing.T) {
 		}
 		log := &safeBuffer{}
 		m, err := New(Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		if err != nil || len(m.Alarms()) != 0 || !strings.Contains(log.String(), "set aside") {
+		if err != nil || len(m.Alarms()) != 0 || !strings.Contains(log.String(), "was renamed") {
 			t.Errorf("%q: got %v and the log %s", text, err, log)
 		}
 		if aside, err := os.ReadFile(path + ".unreadable"); err != nil || string(aside) != text {

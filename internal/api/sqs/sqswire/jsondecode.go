@@ -74,8 +74,11 @@ func (d *decoder) structure(s structure) {
 	var seen uint64
 	for d.next('}') {
 		name := d.name()
-		i := slices.IndexFunc(s.members, func(m member) bool { return m.name == name })
-		if i < 0 {
+		i := 0
+		for i < len(s.members) && s.members[i].name != name {
+			i++
+		}
+		if i == len(s.members) {
 			d.skip()
 			continue
 		}

@@ -50,13 +50,13 @@ func (e *encoder) structure(s structure) {
 // that is not given.
 func (e *encoder) begin(m *member, given bool) bool {
 	switch {
-	case !e.query && given:
-		e.name(m.name)
 	case e.query:
 		e.name(m.listed)
 		if !given {
 			e.dst = append(e.dst, "null"...)
 		}
+	case given:
+		e.name(m.name)
 	}
 	return given
 }

@@ -34,6 +34,7 @@ type member struct {
 	key     string
 
 	required, given bool
+	direct          bool // its struct is a direct shape
 
 	index    []int    // of the field, through embedded structs
 	elements []member // of a list of structs
@@ -76,8 +77,18 @@ func attributeOf(a *MessageAttribute) structure {
 	return structure{reflect.ValueOf(a).Elem(), attributeMembers}
 }
 
+// A direct shape shows its members itself, because finding each through package reflect would take
+// longer than writing it. The structs of received messages do.
+type direct interface {
+	show(members []member, v visitor)
+}
+
 // visit shows every member to v.
 func (s structure) visit(v visitor) {
+	if len(s.members) > 0 && s.members[0].direct {
+		s.value.Addr().Interface().(direct).show(s.members, v)
+		return
+	}
 	for i := range s.members {
 		s.show(&s.members[i], v)
 	}
@@ -145,6 +156,7 @@ func membersOf(t reflect.Type) []member {
 
 // findMembers returns the members of a type of struct, those of embedded structs in their place.
 func findMembers(t reflect.Type) (all []member) {
+	_, isDirect := reflect.Zero(reflect.PointerTo(t)).Interface().(direct)
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
@@ -153,7 +165,9 @@ func findMembers(t reflect.Type) (all []member) {
 				all = append(all, m)
 			}
 		} else if tag := f.Tag.Get("wire"); tag != "-" {
-			all = append(all, memberOf(f, strings.Split(tag+",,,", ",")))
+			m := memberOf(f, strings.Split(tag+",,,", ","))
+			m.direct = isDirect
+			all = append(all, m)
 		}
 	}
 	return all

@@ -110,6 +110,16 @@ type Message struct {
 	ReceiptHandle          string
 }
 
+func (m *Message) show(members []member, v visitor) {
+	v.pairs(&members[0], &m.Attributes)
+	v.string(&members[1], &m.Body)
+	v.string(&members[2], &m.MD5OfBody)
+	v.string(&members[3], &m.MD5OfMessageAttributes)
+	v.attributes(&members[4], &m.MessageAttributes)
+	v.string(&members[5], &m.MessageID)
+	v.string(&members[6], &m.ReceiptHandle)
+}
+
 // StartMessageMoveTaskResponse names the task that was started.
 type StartMessageMoveTaskResponse struct {
 	TaskHandle string

@@ -65,6 +65,14 @@ type MessageAttribute struct {
 	HasBinaryList bool `wire:"BinaryListValues,BinaryListValue,,given"`
 }
 
+func (a *MessageAttribute) show(members []member, v visitor) {
+	v.optString(&members[0], &a.DataType)
+	v.optString(&members[1], &a.StringValue)
+	v.blob(&members[2], &a.BinaryValue)
+	v.listGiven(&members[3], &a.HasStringList)
+	v.listGiven(&members[4], &a.HasBinaryList)
+}
+
 func comparePairs(a, b Pair) int                  { return strings.Compare(a.Name, b.Name) }
 func compareAttributes(a, b MessageAttribute) int { return strings.Compare(a.Name, b.Name) }
 

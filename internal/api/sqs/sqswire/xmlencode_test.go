@@ -64,7 +64,7 @@ func TestXML(t *testing.T) {
 			Failed:     []BatchResultErrorEntry{Errorf("InternalError", "").Entry("2")},
 		}, head + `<SendMessageBatchResponse` + space + `<SendMessageBatchResult>` +
 			`<SendMessageBatchResultEntry><Id>1</Id><MD5OfMessageBody>5f</MD5OfMessageBody><MessageId>m</MessageId></SendMessageBatchResultEntry>` +
-			`<BatchResultErrorEntry><Id>2</Id><Code>"InternalError"</Code><SenderFault>false</SenderFault></BatchResultErrorEntry>` +
+			`<BatchResultErrorEntry><Id>2</Id><Code>InternalError</Code><SenderFault>false</SenderFault></BatchResultErrorEntry>` +
 			`</SendMessageBatchResult>` + metadata + `</SendMessageBatchResponse>`},
 	} {
 		if got := string(AppendXML(nil, operation(t, tt.op), tt.resp, testID)); got != tt.want {
