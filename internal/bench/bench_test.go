@@ -272,7 +272,7 @@ func TestNoHTTP(t *testing.T) {
 			io.WriteString(c, "220 mail.example.com ESMTP\r\n")
 		}
 	}()
-	if _, err := bench.Call(t.Context(), at("http://"+l.Addr().String()), "ListQueues", "{}"); err == nil || !strings.Contains(err.Error(), "no HTTP") {
+	if _, err := bench.Call(t.Context(), at("http://"+l.Addr().String()), "ListQueues", "{}"); err == nil || !strings.Contains(err.Error(), "not HTTP") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func Baseline(ctx context.Context, l net.Listener, answers map[string][]byte) er
 		header["Content-Length"] = []string{strconv.Itoa(len(answer))}
 		_, _ = w.Write(answer)
 	})
-	s := (&Server{cfg: Config{Logger: slog.New(slog.DiscardHandler)}}).newHTTP(h)
+	s := newHTTP(h, slog.New(slog.DiscardHandler))
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err

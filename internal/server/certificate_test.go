@@ -236,7 +236,7 @@ func TestCertificateIncomplete(t *testing.T) {
 		"no key":          {certFile, "", "--tls-key"},
 		"no certificate":  {"", keyFile, "--tls-cert"},
 		"not there":       {filepath.Join(dir, "nowhere"), keyFile, "can read"},
-		"key of another":  {certFile, filepath.Join(dir, "other key"), "the key to it"},
+		"key of another":  {certFile, filepath.Join(dir, "other key"), "its key"},
 		"no certificates": {keyFile, keyFile, "PEM"},
 	} {
 		cfg := config(t)

@@ -49,11 +49,7 @@ func Restore(
 		return restored, restoreError(dir, err)
 	}
 	var first *Finding
-	if restored.Verified, err = verifyStore(dir, func(f Finding) {
-		if first == nil {
-			first = &f
-		}
-	}, nil); err != nil {
+	if restored.Verified, first, err = firstFinding(dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = restoreError(dir, fmt.Errorf("%w: it has no store", backup.ErrNotBackup))
 		}

@@ -72,11 +72,7 @@ func Salvage(
 		return s, restoreError(dir, err)
 	}
 	var first *Finding
-	if s.Verified, err = verifyStore(dir, func(f Finding) {
-		if first == nil {
-			first = &f
-		}
-	}, nil); err != nil {
+	if s.Verified, first, err = firstFinding(dir); err != nil {
 		return s, err
 	}
 	if first != nil {

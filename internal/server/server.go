@@ -173,9 +173,9 @@ func (s *Server) open() (err error) {
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // anyone may read the page
 	}
-	s.http = s.newHTTP(s.counted(s.oneLength(s.withHealth(s.services(), v1.LocalStackHealth(health)))))
+	s.http = s.newHTTP(s.withHealth(s.services(), v1.LocalStackHealth(health)))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
-	s.adminHTTP = s.newHTTP(s.counted(s.oneLength(s.noWebPages(v1.Admin(health)))))
+	s.adminHTTP = s.newHTTP(s.noWebPages(v1.Admin(health)))
 	return nil
 }
 
@@ -353,6 +353,10 @@ func (s *Server) counted(h http.Handler) http.Handler {
 }
 
 func (s *Server) newHTTP(h http.Handler) *http.Server {
+	return newHTTP(s.counted(s.oneLength(h)), s.cfg.Logger)
+}
+
+func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ConnContext:       framing.Context,
@@ -364,7 +368,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		// request id. [WIRE-26]
 		MaxHeaderBytes:               256 << 10,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 

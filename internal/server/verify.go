@@ -54,6 +54,16 @@ func Verify(dir string, found func(Finding), progress func(Verified)) (Verified,
 	return verifyStore(dir, found, progress)
 }
 
+// firstFinding verifies a store that was just written, and returns the first thing that is wrong.
+func firstFinding(dir string) (v Verified, first *Finding, err error) {
+	v, err = verifyStore(dir, func(f Finding) {
+		if first == nil {
+			first = &f
+		}
+	}, nil)
+	return v, first, err
+}
+
 func verifyStore(dir string, found func(Finding), progress func(Verified)) (v Verified, err error) {
 	r, err := pebblekv.OpenRead(pebblekv.Options{Dir: dir})
 	switch {

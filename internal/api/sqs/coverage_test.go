@@ -28,23 +28,23 @@ var elsewhere = map[sqswire.ErrorCode]struct{ why, test string }{
 	"InvalidClientTokenId":       {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	"SignatureDoesNotMatch":      {"scripts have no keys", "TestSignaturesInBothProtocols"},
 	"ExpiredToken":               {"scripts have no keys", "TestSignaturesInBothProtocols"},
-	"RequestExpired":                   {"scripts have no keys", "TestSignaturesInBothProtocols"},
+	"RequestExpired":             {"scripts have no keys", "TestSignaturesInBothProtocols"},
 
 	sqswire.InternalFailure: {"no request brings it about", "TestWireError"},
 	sqswire.InternalError:   {"another node would have to take over", "TestWireError"},
 
 	// The model has these, and this server never says them. [ERR-13]
-	"InvalidIdFormat":    {"deprecated", "TestCatalogue"},
-	"InvalidSecurity":    {"no policy asks for another kind of connection", "TestCatalogue"},
+	"InvalidIdFormat": {"deprecated", "TestCatalogue"},
+	"InvalidSecurity": {"no policy asks for another kind of connection", "TestCatalogue"},
 	"AWS.SimpleQueueService.MessageNotInflight": {"what SQS says is InvalidParameterValue", "TestCatalogue"},
-	"ThrottlingException":         {"what SQS says is RequestThrottled", "TestCatalogue"},
-	"KMS.AccessDeniedException":    {"keys are not resolved", "TestCatalogue"},
-	"KMS.DisabledException":        {"keys are not resolved", "TestCatalogue"},
-	"KMS.InvalidKeyUsageException": {"keys are not resolved", "TestCatalogue"},
-	"KMS.InvalidStateException":    {"keys are not resolved", "TestCatalogue"},
-	"KMS.NotFoundException":        {"keys are not resolved", "TestCatalogue"},
-	"KMS.OptInRequired":   {"keys are not resolved", "TestCatalogue"},
-	"KMS.ThrottlingException":       {"keys are not resolved", "TestCatalogue"},
+	"ThrottlingException":                       {"what SQS says is RequestThrottled", "TestCatalogue"},
+	"KMS.AccessDeniedException":                 {"keys are not resolved", "TestCatalogue"},
+	"KMS.DisabledException":                     {"keys are not resolved", "TestCatalogue"},
+	"KMS.InvalidKeyUsageException":              {"keys are not resolved", "TestCatalogue"},
+	"KMS.InvalidStateException":                 {"keys are not resolved", "TestCatalogue"},
+	"KMS.NotFoundException":                     {"keys are not resolved", "TestCatalogue"},
+	"KMS.OptInRequired":                         {"keys are not resolved", "TestCatalogue"},
+	"KMS.ThrottlingException":                   {"keys are not resolved", "TestCatalogue"},
 }
 
 var (

@@ -98,7 +98,9 @@ func onOther[R any, P interface{ *R }](
 	return &operation{
 		Operation:  sqswire.Operation{Name: name},
 		newRequest: func() sqswire.Shape { return P(new(R)) },
-		queueOf:    func(c *call, req sqswire.Shape) engine.QueueName { return queueOf(c, req.(P)) },
+		queueOf: func(c *call, req sqswire.Shape) engine.QueueName {
+			return queueOf(c, req.(P))
+		},
 		serve:      func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
 	}
 }

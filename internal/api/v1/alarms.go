@@ -83,54 +83,57 @@ func (c *call) alarmHistory() (answer, error) {
 	}{changes}}, nil
 }
 
+// posted returns the handler of a route whose requests are JSON.
+func posted[In any](serve func(c *call, in In) (any, error)) func(c *call) (answer, error) {
+	return func(c *call) (answer, error) {
+		var in In
+		if err := c.read(&in); err != nil {
+			return answer{}, err
+		}
+		body, err := serve(c, in)
+		return answer{body: body}, asAlarmError(err)
+	}
+}
+
+type silenceRequest struct {
+	Match  string `json:"match"`
+	For    string `json:"for"`
+	Reason string `json:"reason"`
+}
+
 // silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for
 // 0s it ends one. [ALARM-49]
-func (c *call) silence() (answer, error) {
-	var in struct {
-		Match  string `json:"match"`
-		For    string `json:"for"`
-		Reason string `json:"reason"`
-	}
-	if err := c.read(&in); err != nil {
-		return answer{}, err
-	}
+func silence(c *call, in silenceRequest) (any, error) {
 	d, err := time.ParseDuration(in.For)
 	if err != nil || d < 0 {
-		return answer{}, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
+		return nil, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
 	}
 	m := c.cfg.Monitor
 	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(),
 		Reason: in.Reason})
-	if err != nil {
-		return answer{}, asAlarmError(err)
-	}
-	return answer{body: struct {
+	return struct {
 		About    int               `json:"about"` // alarms that are known now
 		Silences []monitor.Silence `json:"silences"`
-	}{about, m.Silences()}}, nil
+	}{about, m.Silences()}, err
+}
+
+type alarmRequest struct {
+	Alarm string `json:"alarm"`
 }
 
 // acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-47]
-func (c *call) acknowledge() (answer, error) {
-	var in struct {
-		Alarm string `json:"alarm"`
-	}
-	if err := c.read(&in); err != nil {
-		return answer{}, err
-	}
-	return answer{body: struct{}{}}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm))
+func acknowledge(c *call, in alarmRequest) (any, error) {
+	return struct{}{}, c.cfg.Monitor.Acknowledge(in.Alarm)
+}
+
+type actionRequest struct {
+	Action string `json:"action"`
 }
 
 // testAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared,
 // and no other. [ALARM-43]
-func (c *call) testAction() (answer, error) {
-	var in struct {
-		Action string `json:"action"`
-	}
-	if err := c.read(&in); err != nil {
-		return answer{}, err
-	}
-	return answer{body: struct{}{}}, asAlarmError(c.cfg.Monitor.Try(c, in.Action))
+func testAction(c *call, in actionRequest) (any, error) {
+	return struct{}{}, c.cfg.Monitor.Try(c, in.Action)
 }
 
 // asAlarmError turns an error of the monitor into one of /v1.

@@ -34,11 +34,11 @@ var routes = map[string]*route{
 	"alarms":         {action: "ListAlarms", server: true, serve: (*call).alarms},
 	"alarms/history": {action: "ListAlarmHistory", server: true, serve: (*call).alarmHistory},
 	"alarms/silence": {action: "SilenceAlarms", changes: true, server: true,
-		serve: (*call).silence},
+		serve: posted(silence)},
 	"alarms/test": {action: "TestAction", changes: true, server: true,
-		serve: (*call).testAction},
+		serve: posted(testAction)},
 	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true,
-		serve: (*call).acknowledge},
+		serve: posted(acknowledge)},
 }
 
 // Is reports whether a request is for /v1. A request that names an action of SQS before its body is

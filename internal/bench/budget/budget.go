@@ -32,9 +32,11 @@ type Line struct {
 	Text   string
 	bounds []bound
 	disk   int64 // bytes that the full form needs under Config.Dir
-	run    func(context.Context, *env) ([]measure, error)
-	admin  bool // run watches the health of the server
+	run    runner
 }
+
+// A runner measures what a line is about.
+type runner func(context.Context, *env) ([]measure, error)
 
 // A bound is what one measure of a line has to keep.
 type bound struct {
@@ -68,35 +70,35 @@ func atMost(what string, is float64, unit string, gross float64) bound {
 var Lines = []Line{
 	{"send", "single sends of 64 clients, against a server that does nothing", []bound{
 		atLeast("rate", 0.80, 0.25),
-	}, 512 << 20, measureSend, false},
+	}, 512 << 20, served(measureSend)},
 	{"batch", "lives in batches of ten, against the engine alone on the same disk", []bound{
 		atLeast("rate", 0.50, 0.07),
-	}, 512 << 20, measureBatch, false},
+	}, 512 << 20, served(measureBatch)},
 	{"depth", "10 million messages (short: 200,000), against an empty queue", []bound{
 		atLeast("send", 0.90, 0.40),
 		atLeast("life", 0.90, 0.40),
 		atMost("memory", 512, "MiB", 0),
 		atMost("most memory", 512, "MiB", 0),
 		atMost("ready after kill -9", 2, "s", 0),
-	}, 8 << 30, measureDepth, false},
+	}, 8 << 30, served(measureDepth)},
 	{"fifo", "lives among a million groups (short: 50,000), against no groups", []bound{
 		atLeast("life", 0.70, 0.30),
-	}, 2 << 30, measureFIFO, false},
+	}, 2 << 30, served(measureFIFO)},
 	{"idle", "100,000 queues and 10,000 polls (short: 2,000, 500), against before", []bound{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
-	}, 512 << 20, measureIdle, false},
+	}, 512 << 20, served(measureIdle)},
 	{"latency", "p99 of sends at half the maximum rate, against p99 of forced writes", []bound{
 		atMost("p99", 3, "", 200),
-	}, 512 << 20, measureLatency, false},
+	}, 512 << 20, served(measureLatency)},
 	{"due", "a million messages due in one second (short: 20,000), beside lives", []bound{
 		atLeast("life", 0.50, 0.15),
 		atMost("first received after", 1, "s", 0),
-	}, 512 << 20, measureDue, false},
+	}, 512 << 20, served(measureDue)},
 	{"dedup", "sends with 5 million ids remembered (short: 100,000), against none", []bound{
 		atLeast("send", 0.50, 0.20),
 		atMost("ready after kill -9", 2, "s", 0),
-	}, 4 << 30, measureDedup, false},
+	}, 4 << 30, served(measureDedup)},
 	{"overload", "twice the maximum rate, from 4,096 clients (short: 512), then half", []bound{
 		atLeast("goodput", 0.90, 0.30),
 		atMost("refused under another name", 0, "requests", 0),
@@ -104,7 +106,7 @@ var Lines = []Line{
 		atMost("health answers within", 1, "s", 0),
 		atLeast("half load afterwards", 0.95, 0.50),
 		atLeast("closed loop afterwards", 0.90, 0.40),
-	}, 2 << 30, measureOverload, true},
+	}, 2 << 30, measureOverload},
 }
 
 // Choose finds the lines with these names, all when there are none.
@@ -150,7 +152,7 @@ func Run(ctx context.Context, c *Config, lines []Line, p *cli.Progress) *Report 
 func (l *Line) measure(ctx context.Context, c *Config, p *cli.Progress) (rows []Row) {
 	began := time.Now()
 	e := newEnv(c, p)
-	err := e.start(ctx, l)
+	err := e.room(l.disk)
 	var found []measure
 	if err == nil {
 		found, err = l.run(ctx, e)

@@ -25,7 +25,6 @@ type env struct {
 	endpoint bench.Endpoint // of the server that start has started
 	line     *cli.Progress
 	said     time.Time
-	admin    string // address of that server, if the line asks for it
 	queues   int
 }
 
@@ -55,18 +54,18 @@ func (e *env) room(need int64) error {
 	return nil
 }
 
-// start starts the server, if there is room for what it will store. An admin address is only
-// needed to watch its health.
-func (e *env) start(ctx context.Context, l *Line) (err error) {
-	if err := e.room(l.disk); err != nil {
-		return err
-	}
-	if l.admin {
-		if e.admin, err = freeAddress(); err != nil {
-			return err
+// served returns what measures a server that was started for it.
+func served(run runner) runner {
+	return func(ctx context.Context, e *env) ([]measure, error) {
+		if err := e.start(ctx); err != nil {
+			return nil, err
 		}
-		e.own.Args = append(e.own.Args, "--admin-listen", e.admin)
+		return run(ctx, e)
 	}
+}
+
+// start starts the server.
+func (e *env) start(ctx context.Context) (err error) {
 	e.endpoint, err = e.own.Start(ctx)
 	return err
 }

@@ -16,6 +16,14 @@ import (
 // much is told so by the name of SQS, what is done meanwhile is hardly less than without, and when
 // it is over all is as before.
 func measureOverload(ctx context.Context, e *env) ([]measure, error) {
+	admin, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	e.own.Args = append(e.own.Args, "--admin-listen", admin)
+	if err := e.start(ctx); err != nil {
+		return nil, err
+	}
 	closed, rounds := e.load(), e.rounds()
 	c, err := e.warm(ctx, bench.Work{Kind: bench.Send}, closed)
 	if err != nil {
@@ -29,7 +37,7 @@ func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	}
 
 	e.tell("overload", 0.2)
-	health := watchHealth(ctx, "http://"+e.admin+"/livez")
+	health := watchHealth(ctx, "http://"+admin+"/livez")
 	much := bench.Load{Clients: int(e.count(4096, 512)), Rate: 2 * peak, Round: e.seconds(2, 1)}
 	good, all, err := medianRate(ctx, c, much, rounds)
 	slowest, sick := health()

@@ -160,8 +160,8 @@ func (r *runner) putBack(t *task, now time.Time, err error) {
 	}
 	t.pause = min(2*t.pause, pauseMax)
 	t.next = now.Add(pause)
-	r.m.cfg.Logger.Warn("notice not delivered, trying again", "action", r.name, "alarm", t.notice.Alarm, "error", err,
-		"retry_in", pause.Round(time.Millisecond))
+	r.m.cfg.Logger.Warn("notice not delivered, trying again", "action", r.name, "alarm",
+		t.notice.Alarm, "error", err, "retry_in", pause.Round(time.Millisecond))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	newer := slices.ContainsFunc(r.waiting, func(w *task) bool {

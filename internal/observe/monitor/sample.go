@@ -74,29 +74,19 @@ type data struct {
 	busy    bool      // the last minute had data
 }
 
-// gaugeTable are the metrics that are looked at.
+// gaugeTable are the metrics that are sampled.
 var gaugeTable = [...]struct {
 	namespace, name, unit string
-	value                 func(g *engine.Gauge) (float64, bool)
+	value                 func(g *engine.Gauge) int64
 }{
-	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) (float64, bool) {
-		return float64(g.Visible), true
-	}},
-	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) (float64, bool) {
-		return float64(g.InFlight), true
-	}},
-	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) (float64, bool) {
-		return float64(g.Delayed), true
-	}},
-	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds", func(g *engine.Gauge) (float64, bool) {
-		return float64(g.AWSAge / 1000), true
-	}},
-	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) (float64, bool) {
-		return float64(g.Age / 1000), true
-	}},
-	{tenaqSQS, nameRetentionUsed, "Percent", func(g *engine.Gauge) (float64, bool) {
-		return float64(100 * g.Kept / max(g.Retention, 1)), true
-	}},
+	{awsSQS, nameVisible, "Count", func(g *engine.Gauge) int64 { return g.Visible }},
+	{awsSQS, nameInFlight, "Count", func(g *engine.Gauge) int64 { return g.InFlight }},
+	{awsSQS, nameDelayed, "Count", func(g *engine.Gauge) int64 { return g.Delayed }},
+	{awsSQS, "ApproximateAgeOfOldestMessage", "Seconds",
+		func(g *engine.Gauge) int64 { return g.AWSAge / 1000 }},
+	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) int64 { return g.Age / 1000 }},
+	{tenaqSQS, nameRetentionUsed, "Percent",
+		func(g *engine.Gauge) int64 { return 100 * g.Kept / max(g.Retention, 1) }},
 }
 
 // counts are the counters of a queue at one moment.
@@ -234,11 +224,7 @@ func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 		if err := m.cfg.Queues.Do(ctx, op); err != nil {
 			return false
 		}
-		for i := range op.Gauges {
-			if g := &op.Gauges[i]; g.Queue.Account == m.cfg.Account {
-				m.sights.see(g, now)
-			}
-		}
+		m.seeAll(op.Gauges, now)
 		for _, gone := range op.Gone {
 			if gone.Account == m.cfg.Account {
 				m.sights.forget(gone.Name)
@@ -256,13 +242,17 @@ func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
 		if err := m.cfg.Queues.Do(ctx, op); err != nil {
 			return false
 		}
-		for i := range op.Gauges {
-			if g := &op.Gauges[i]; g.Queue.Account == m.cfg.Account {
-				m.sights.see(g, now)
-			}
-		}
+		m.seeAll(op.Gauges, now)
 		if !op.More {
 			return true
+		}
+	}
+}
+
+func (m *Monitor) seeAll(gauges []engine.Gauge, now time.Time) {
+	for i := range gauges {
+		if g := &gauges[i]; g.Queue.Account == m.cfg.Account {
+			m.sights.see(g, now)
 		}
 	}
 }
@@ -316,14 +306,12 @@ func (s *sights) begin(q *sight, looked bool) *data {
 func (q *data) see(g *engine.Gauge) {
 	q.gauge = *g
 	for i := range gaugeTable {
-		if v, ok := gaugeTable[i].value(g); ok {
-			// The average of a minute is what there was at its end, so that it is a whole number
-			// that somebody could have seen; smallest and largest are of all samples. [METRIC-4]
-			was := q.gauges[i]
-			q.gauges[i] = series.Set{Min: v, Max: v, Sum: v, Count: 1}
-			if was.Count > 0 {
-				q.gauges[i].Min, q.gauges[i].Max = min(was.Min, v), max(was.Max, v)
-			}
+		// The average of a minute is the value at its end, so that it is a whole number that was
+		// really there. Minimum and maximum are of all samples. [METRIC-4]
+		v, was := float64(gaugeTable[i].value(g)), q.gauges[i]
+		q.gauges[i] = series.One(v)
+		if was.Count > 0 {
+			q.gauges[i].Min, q.gauges[i].Max = min(was.Min, v), max(was.Max, v)
 		}
 	}
 }

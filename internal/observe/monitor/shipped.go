@@ -169,22 +169,18 @@ var templates = []template{
 	},
 	{
 		kind: KindDeadLetterAge, says: "a dead letter was first sent more than an hour ago",
-		advice:  "Its work is still not done, and the message is lost when its retention ends. Run tenaq peek QUEUE --body to see why it failed.",
-		applies: func(v *view) bool { return v.dead },
-		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
-		rule: func(v *view) alarm.Rule {
-			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 1, 1)
-		},
+		advice:   "Its work is still not done, and the message is lost when its retention ends. Run tenaq peek QUEUE --body to see why it failed.",
+		applies:  func(v *view) bool { return v.dead },
+		may:      func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule:     highest(tenaqSQS, nameAge, 3600, 1, 1),
 		commands: []string{"tenaq peek QUEUE --body", redrivePlan},
 	},
 	{
 		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",
-		advice:  "Consumers do not keep up, or its retries fail, or an earlier message of its group blocks it. Run tenaq peek QUEUE --limit 10, and check that the workers run.",
-		applies: func(v *view) bool { return !v.dead },
-		may:     func(v *view) bool { return v.gauge.Age > 3600_000 },
-		rule: func(v *view) alarm.Rule {
-			return above(v.metric(tenaqSQS, nameAge, series.Maximum), 3600, 5, 5)
-		},
+		advice:   "Consumers do not keep up, or its retries fail, or an earlier message of its group blocks it. Run tenaq peek QUEUE --limit 10, and check that the workers run.",
+		applies:  func(v *view) bool { return !v.dead },
+		may:      func(v *view) bool { return v.gauge.Age > 3600_000 },
+		rule:     highest(tenaqSQS, nameAge, 3600, 5, 5),
 		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
 	},
 	{
@@ -239,12 +235,10 @@ var templates = []template{
 	},
 	{
 		kind: KindNearExpiry, says: "messages will expire soon",
-		advice:  "The oldest message has used nine tenths of its retention, and is lost when it ends. Run tenaq peek QUEUE --limit 10. Then make the retention longer, start workers, or redrive the messages.",
-		applies: func(v *view) bool { return v.gauge.Retention >= nearExpiryMin },
-		may:     func(v *view) bool { return v.gauge.Kept*10 > v.gauge.Retention*9 },
-		rule: func(v *view) alarm.Rule {
-			return above(v.metric(tenaqSQS, nameRetentionUsed, series.Maximum), 90, 1, 1)
-		},
+		advice:   "The oldest message has used nine tenths of its retention, and is lost when it ends. Run tenaq peek QUEUE --limit 10. Then make the retention longer, start workers, or redrive the messages.",
+		applies:  func(v *view) bool { return v.gauge.Retention >= nearExpiryMin },
+		may:      func(v *view) bool { return v.gauge.Kept*10 > v.gauge.Retention*9 },
+		rule:     highest(tenaqSQS, nameRetentionUsed, 90, 1, 1),
 		commands: []string{"tenaq peek QUEUE --limit 10", "tenaq queue show QUEUE"},
 	},
 	{
@@ -261,65 +255,72 @@ var templates = []template{
 	{
 		kind: KindRedriverSilent, says: "its redriver has not reported for ten minutes",
 		told: Redrivers, sign: BreakerState,
-		advice: "It is not running, or cannot reach this server. Dead letters are not redriven. Run tenaq redrive status QUEUE, then restart the redriver.",
-		rule: func(v *view) alarm.Rule {
-			r := above(told(Redrivers, BreakerState, v.queue, series.SampleCount), 0, 10, 10)
-			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
-			return r
-		},
+		advice:   "It is not running, or cannot reach this server. Dead letters are not redriven. Run tenaq redrive status QUEUE, then restart the redriver.",
+		rule:     silent(Redrivers, BreakerState),
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{
 		kind: KindRedriverFails, says: "every step of its redriver fails", told: Redrivers,
-		sign:   StepFailed,
-		advice: "Dead letters are not redriven until a step succeeds. Run tenaq redrive status QUEUE, and read the error in the log of the redriver.",
-		rule: func(v *view) alarm.Rule {
-			return above(told(Redrivers, StepFailed, v.queue, series.Minimum), 0, 5, 5)
-		},
+		sign:     StepFailed,
+		advice:   "Dead letters are not redriven until a step succeeds. Run tenaq redrive status QUEUE, and read the error in the log of the redriver.",
+		rule:     reported(Redrivers, StepFailed, series.Minimum, 0, 5, 5),
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{
 		kind: KindBreakerOpen, says: "the breaker of its redriver has been open or half-open for half an hour", told: Redrivers, sign: BreakerState,
-		advice: "Redriven messages fail again, so the redriver sends only a few at a time. Run tenaq redrive status QUEUE, then fix the consumer.",
-		rule: func(v *view) alarm.Rule {
-			return above(told(Redrivers, BreakerState, v.queue, series.Minimum), 0, 30, 30)
-		},
+		advice:   "Redriven messages fail again, so the redriver sends only a few at a time. Run tenaq redrive status QUEUE, then fix the consumer.",
+		rule:     reported(Redrivers, BreakerState, series.Minimum, 0, 30, 30),
 		commands: []string{"tenaq redrive status QUEUE", "tenaq peek QUEUE --body"},
 	},
 	{
 		kind: KindRelaySilent, says: "no relay of this outbox has reported for ten minutes",
 		told: Relays, sign: DueAge,
-		advice: "No relay is running, or none can reach this server. Messages in the outbox are not sent. Run tenaq outbox status, then start a relay.",
-		rule: func(v *view) alarm.Rule {
-			r := above(told(Relays, DueAge, v.queue, series.SampleCount), 0, 10, 10)
-			r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
-			return r
-		},
+		advice:   "No relay is running, or none can reach this server. Messages in the outbox are not sent. Run tenaq outbox status, then start a relay.",
+		rule:     silent(Relays, DueAge),
 		commands: []string{"tenaq outbox status"},
 	},
 	{
 		kind: KindRelayLate, says: "rows of this outbox have been due for more than five minutes",
 		told: Relays, sign: DueAge,
-		advice: "Their messages are late. The relay does not keep up, or the queue refuses the messages. Run tenaq outbox status.",
-		rule: func(v *view) alarm.Rule {
-			return above(told(Relays, DueAge, v.queue, series.Minimum), 300, 5, 5)
-		},
+		advice:   "Their messages are late. The relay does not keep up, or the queue refuses the messages. Run tenaq outbox status.",
+		rule:     reported(Relays, DueAge, series.Minimum, 300, 5, 5),
 		commands: []string{"tenaq outbox status"},
 	},
 	{
 		kind: KindRowsParked, says: "rows of this outbox were set aside", told: Relays,
-		sign:   ParkedRows,
-		advice: "Their queue refused the messages, and the relay does not retry them. Run tenaq outbox parked list to see the reason, then release the rows.",
-		rule: func(v *view) alarm.Rule {
-			return above(told(Relays, ParkedRows, v.queue, series.Maximum), 0, 1, 1)
-		},
+		sign:     ParkedRows,
+		advice:   "Their queue refused the messages, and the relay does not retry them. Run tenaq outbox parked list to see the reason, then release the rows.",
+		rule:     reported(Relays, ParkedRows, series.Maximum, 0, 1, 1),
 		commands: []string{"tenaq outbox parked list"},
 	},
 }
 
-// told is a metric of a program that tells of itself.
-func told(by Teller, name, about string, stat series.Stat) alarm.Query {
-	return alarm.Query{Metric: by.Metric(name, about), Stat: stat, Period: 60}
+// highest returns a rule on the maximum of a metric of the queue.
+func highest(
+	namespace, name string, threshold float64, datapoints, periods int,
+) func(v *view) alarm.Rule {
+	return func(v *view) alarm.Rule {
+		return above(v.metric(namespace, name, series.Maximum), threshold, datapoints, periods)
+	}
+}
+
+// reported returns a rule on a metric that a program reports.
+func reported(
+	by Teller, name string, stat series.Stat, threshold float64, datapoints, periods int,
+) func(v *view) alarm.Rule {
+	return func(v *view) alarm.Rule {
+		q := alarm.Query{Metric: by.Metric(name, v.queue), Stat: stat, Period: 60}
+		return above(q, threshold, datapoints, periods)
+	}
+}
+
+// silent returns a rule that is in alarm when a program has not reported for ten minutes.
+func silent(by Teller, sign string) func(v *view) alarm.Rule {
+	return func(v *view) alarm.Rule {
+		r := reported(by, sign, series.SampleCount, 0, 10, 10)(v)
+		r.Operator, r.Missing = alarm.AtMost, alarm.TreatBreaching
+		return r
+	}
 }
 
 // Metric names what a program tells of a queue, or of an outbox.

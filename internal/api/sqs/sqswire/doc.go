@@ -33,8 +33,8 @@
 //   - Decoding never panics. It refuses with SerializationException, and with MissingParameter for
 //     an element of a map without its key or value.
 //
-// It leaves the rules to the caller: a body that is missing, a timeout out of range, an illegal name
-// or an unknown queue. This package refuses only what is not well-formed or has the wrong type. It
-// also leaves out HTTP: headers beyond the value of x-amzn-query-error, signatures, and bounds on
-// the size of a body.
+// It leaves the rules to the caller: a body that is missing, a timeout out of range, an illegal
+// name or an unknown queue. This package refuses only what is not well-formed or has the wrong
+// type. It also leaves out HTTP: headers beyond the value of x-amzn-query-error, signatures, and
+// bounds on the size of a body.
 package sqswire

@@ -40,59 +40,66 @@ type ErrorInfo struct {
 	Fault  Fault
 }
 
-const (
-	modelled   = "com.amazonaws.sqs#"
-	unmodelled = "com.amazon.coral.service#"
-)
+func modelled(name string, status int) ErrorInfo {
+	return ErrorInfo{"com.amazonaws.sqs#" + name, status, Sender}
+}
 
-// catalogue is closed: a code that is not here must not reach a client.
+func unmodelled(name string, status int) ErrorInfo {
+	info := ErrorInfo{"com.amazon.coral.service#" + name, status, Sender}
+	if status >= 500 {
+		info.Fault = Receiver
+	}
+	return info
+}
+
+// catalogue is closed: a code that is not here must not reach a client. It has the errors of the
+// SQS model, and below them those that every AWS service has.
 var catalogue = map[ErrorCode]ErrorInfo{
-	// the errors of the SQS model
-	"AWS.SimpleQueueService.BatchEntryIdsNotDistinct": {modelled + "BatchEntryIdsNotDistinct", 400, Sender},
-	"AWS.SimpleQueueService.BatchRequestTooLong":      {modelled + "BatchRequestTooLong", 400, Sender},
-	"AWS.SimpleQueueService.EmptyBatchRequest":        {modelled + "EmptyBatchRequest", 400, Sender},
-	"InvalidAddress":                                      {modelled + "InvalidAddress", 404, Sender},
-	"InvalidAttributeName":                                {modelled + "InvalidAttributeName", 400, Sender},
-	"InvalidAttributeValue":                               {modelled + "InvalidAttributeValue", 400, Sender},
-	"AWS.SimpleQueueService.InvalidBatchEntryId":          {modelled + "InvalidBatchEntryId", 400, Sender},
-	"InvalidIdFormat":                                     {modelled + "InvalidIdFormat", 400, Sender},
-	"InvalidMessageContents":                              {modelled + "InvalidMessageContents", 400, Sender},
-	"InvalidSecurity":                                     {modelled + "InvalidSecurity", 403, Sender},
-	"KMS.AccessDeniedException":                           {modelled + "KmsAccessDenied", 400, Sender},
-	"KMS.DisabledException":                               {modelled + "KmsDisabled", 400, Sender},
-	"KMS.InvalidKeyUsageException":                        {modelled + "KmsInvalidKeyUsage", 400, Sender},
-	"KMS.InvalidStateException":                           {modelled + "KmsInvalidState", 400, Sender},
-	"KMS.NotFoundException":                               {modelled + "KmsNotFound", 400, Sender},
-	"KMS.OptInRequired":                                   {modelled + "KmsOptInRequired", 403, Sender},
-	"KMS.ThrottlingException":                             {modelled + "KmsThrottled", 400, Sender},
-	"AWS.SimpleQueueService.MessageNotInflight":           {modelled + "MessageNotInflight", 400, Sender},
-	"AWS.SimpleQueueService.NonExistentQueue":             {modelled + "QueueDoesNotExist", 400, Sender},
-	"OverLimit":                                           {modelled + "OverLimit", 403, Sender},
-	"AWS.SimpleQueueService.PurgeQueueInProgress":         {modelled + "PurgeQueueInProgress", 403, Sender},
-	"QueueAlreadyExists":                                  {modelled + "QueueNameExists", 400, Sender},
-	"AWS.SimpleQueueService.QueueDeletedRecently":         {modelled + "QueueDeletedRecently", 400, Sender},
-	"ReceiptHandleIsInvalid":                              {modelled + "ReceiptHandleIsInvalid", 404, Sender},
-	"RequestThrottled":                                    {modelled + "RequestThrottled", 403, Sender},
-	"ResourceNotFoundException":                           {modelled + "ResourceNotFoundException", 404, Sender},
-	"AWS.SimpleQueueService.TooManyEntriesInBatchRequest": {modelled + "TooManyEntriesInBatchRequest", 400, Sender},
-	"AWS.SimpleQueueService.UnsupportedOperation":         {modelled + "UnsupportedOperation", 400, Sender},
+	"AWS.SimpleQueueService.BatchEntryIdsNotDistinct":     modelled("BatchEntryIdsNotDistinct", 400),
+	"AWS.SimpleQueueService.BatchRequestTooLong":          modelled("BatchRequestTooLong", 400),
+	"AWS.SimpleQueueService.EmptyBatchRequest":            modelled("EmptyBatchRequest", 400),
+	"AWS.SimpleQueueService.InvalidBatchEntryId":          modelled("InvalidBatchEntryId", 400),
+	"AWS.SimpleQueueService.MessageNotInflight":           modelled("MessageNotInflight", 400),
+	"AWS.SimpleQueueService.NonExistentQueue":             modelled("QueueDoesNotExist", 400),
+	"AWS.SimpleQueueService.PurgeQueueInProgress":         modelled("PurgeQueueInProgress", 403),
+	"AWS.SimpleQueueService.QueueDeletedRecently":         modelled("QueueDeletedRecently", 400),
+	"AWS.SimpleQueueService.TooManyEntriesInBatchRequest": modelled("TooManyEntriesInBatchRequest", 400),
+	"AWS.SimpleQueueService.UnsupportedOperation":         modelled("UnsupportedOperation", 400),
 
-	// the errors of every AWS service
-	"AccessDenied":               {unmodelled + "AccessDeniedException", 403, Sender},
-	"ExpiredToken":               {unmodelled + "ExpiredTokenException", 403, Sender},
-	"IncompleteSignature":        {unmodelled + "IncompleteSignatureException", 400, Sender},
-	"InternalError":              {unmodelled + "InternalFailure", 500, Receiver},
-	"InternalFailure":            {unmodelled + "InternalFailure", 500, Receiver},
-	"InvalidAction":              {unmodelled + "UnknownOperationException", 400, Sender},
-	"InvalidClientTokenId":       {unmodelled + "UnrecognizedClientException", 403, Sender},
-	"InvalidParameterValue":      {unmodelled + "InvalidParameterValueException", 400, Sender},
-	"MalformedInput":             {unmodelled + "SerializationException", 400, Sender},
-	"MissingAuthenticationToken": {unmodelled + "MissingAuthenticationTokenException", 403, Sender},
-	"MissingParameter":           {unmodelled + "MissingRequiredParameterException", 400, Sender},
-	"RequestExpired":             {unmodelled + "RequestExpiredException", 400, Sender},
-	"ServiceUnavailable":         {unmodelled + "ServiceUnavailable", 503, Receiver},
-	"SignatureDoesNotMatch":      {unmodelled + "InvalidSignatureException", 403, Sender},
-	"ThrottlingException":        {unmodelled + "ThrottlingException", 400, Sender},
+	"InvalidAddress":               modelled("InvalidAddress", 404),
+	"InvalidAttributeName":         modelled("InvalidAttributeName", 400),
+	"InvalidAttributeValue":        modelled("InvalidAttributeValue", 400),
+	"InvalidIdFormat":              modelled("InvalidIdFormat", 400),
+	"InvalidMessageContents":       modelled("InvalidMessageContents", 400),
+	"InvalidSecurity":              modelled("InvalidSecurity", 403),
+	"KMS.AccessDeniedException":    modelled("KmsAccessDenied", 400),
+	"KMS.DisabledException":        modelled("KmsDisabled", 400),
+	"KMS.InvalidKeyUsageException": modelled("KmsInvalidKeyUsage", 400),
+	"KMS.InvalidStateException":    modelled("KmsInvalidState", 400),
+	"KMS.NotFoundException":        modelled("KmsNotFound", 400),
+	"KMS.OptInRequired":            modelled("KmsOptInRequired", 403),
+	"KMS.ThrottlingException":      modelled("KmsThrottled", 400),
+	"OverLimit":                    modelled("OverLimit", 403),
+	"QueueAlreadyExists":           modelled("QueueNameExists", 400),
+	"ReceiptHandleIsInvalid":       modelled("ReceiptHandleIsInvalid", 404),
+	"RequestThrottled":             modelled("RequestThrottled", 403),
+	"ResourceNotFoundException":    modelled("ResourceNotFoundException", 404),
+
+	"AccessDenied":               unmodelled("AccessDeniedException", 403),
+	"ExpiredToken":               unmodelled("ExpiredTokenException", 403),
+	"IncompleteSignature":        unmodelled("IncompleteSignatureException", 400),
+	"InternalError":              unmodelled("InternalFailure", 500),
+	"InternalFailure":            unmodelled("InternalFailure", 500),
+	"InvalidAction":              unmodelled("UnknownOperationException", 400),
+	"InvalidClientTokenId":       unmodelled("UnrecognizedClientException", 403),
+	"InvalidParameterValue":      unmodelled("InvalidParameterValueException", 400),
+	"MalformedInput":             unmodelled("SerializationException", 400),
+	"MissingAuthenticationToken": unmodelled("MissingAuthenticationTokenException", 403),
+	"MissingParameter":           unmodelled("MissingRequiredParameterException", 400),
+	"RequestExpired":             unmodelled("RequestExpiredException", 400),
+	"ServiceUnavailable":         unmodelled("ServiceUnavailable", 503),
+	"SignatureDoesNotMatch":      unmodelled("InvalidSignatureException", 403),
+	"ThrottlingException":        unmodelled("ThrottlingException", 400),
 }
 
 // ErrorCodes returns the codes of the catalogue, sorted.
