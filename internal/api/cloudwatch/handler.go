@@ -4,8 +4,8 @@
 //
 // What it guarantees:
 //
-//   - No body is read before the door has let the request in. None is inflated or decoded before its
-//     signature is verified, and no call runs that the caller's key does not allow.
+//   - No body is read before the door has let the request in. None is inflated or decoded before
+//     its signature is verified, and no call runs that the caller's key does not allow.
 //   - A request for something that is not offered is refused with a sentence that says what to use
 //     instead. Members that CloudWatch itself does not know are ignored, as CloudWatch ignores
 //     them.

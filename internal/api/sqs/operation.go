@@ -101,7 +101,7 @@ func onOther[R any, P interface{ *R }](
 		queueOf: func(c *call, req sqswire.Shape) engine.QueueName {
 			return queueOf(c, req.(P))
 		},
-		serve:      func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
+		serve: func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package alarm decides what state an alarm is in, by the rules of CloudWatch: periods, datapoints
-// to alarm, missing data, metric math. It is pure: the data is asked of a Data, time comes in as an
-// argument, and nothing happens but that an answer is given. Whoever uses it keeps the states and
-// tells people. docs/semantics/alarms.md has the rules.
+// Package alarm decides the state of an alarm by the rules of CloudWatch: periods, datapoints to
+// alarm, missing data, metric math. It is pure: data comes from a Data, time is an argument, and
+// evaluating changes nothing. It leaves storing states and sending notices to its caller.
+// docs/semantics/alarms.md has the rules.
 package alarm
 
 import "tenaq/internal/observe/series"
@@ -27,7 +27,7 @@ const (
 	AtMost  Operator = "LessThanOrEqualToThreshold"
 )
 
-// Missing says what a period without data counts as.
+// Missing says how a period without data counts.
 type Missing string
 
 // The treatments of missing data.
@@ -38,8 +38,7 @@ const (
 	TreatNotBreaching Missing = "notBreaching"
 )
 
-// A Query is one of the series that metric math works with: either a metric or an expression on the
-// others.
+// A Query is a series for metric math: either a metric or an expression on other queries.
 type Query struct {
 	ID         string // a letter in lower case, then letters, digits and underscores
 	Expression string
@@ -53,8 +52,7 @@ type Query struct {
 	Return bool // what the alarm watches; one of its queries has it
 }
 
-// A Rule is what an alarm watches, and when it is in alarm. Check says whether it is one that can
-// be evaluated.
+// A Rule is what an alarm watches, and when it is in alarm. Check says whether it can be evaluated.
 type Rule struct {
 	Queries    []Query // one without an expression, for an alarm on a single metric
 	Periods    int     // that are evaluated
@@ -64,8 +62,9 @@ type Rule struct {
 	Missing    Missing
 }
 
-// Data is where the metrics are. Points returns the values of the periods (seconds) between from
-// and to, which lie a whole number of periods apart, in order; periods without data have none.
+// Data has the values of metrics. Points returns those of the periods (seconds) between from and to
+// (milliseconds), in order. The two lie a whole number of periods apart, and periods without data
+// have no value.
 type Data interface {
 	Points(m series.Metric, stat series.Stat, period, from, to int64) []series.Point
 }

@@ -30,21 +30,20 @@ var UnitNames = strings.Fields("Seconds Microseconds Milliseconds Bytes Kilobyte
 
 var idPattern = regexp.MustCompile(`^[a-z][a-zA-Z0-9_]*$`)
 
-// A Refusal is what is wrong with a rule: a sentence for who wrote it. Where CloudWatch's own is
-// known, it is that.
+// A Refusal says what is wrong with a rule, in the words of CloudWatch where they are known.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
-// Check returns a Refusal when something is wrong with a rule. A rule that passes can be evaluated.
+// Check returns a Refusal for a rule that cannot be evaluated.
 func (r Rule) Check() error {
 	_, err := r.compile()
 	return err
 }
 
-// compile checks a rule, and makes it ready to be computed.
+// compile checks a rule and prepares its evaluation.
 func (r Rule) compile() (*program, error) {
 	if err := r.checkThreshold(); err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func (r Rule) compile() (*program, error) {
 	return p, p.parse(r.Queries)
 }
 
-// checkThreshold checks what does not concern the queries. [ALARM-2, ALARM-3, ALARM-33]
+// checkThreshold checks everything but the queries and periods. [ALARM-2, ALARM-3, ALARM-33]
 func (r Rule) checkThreshold() error {
 	switch r.Operator {
 	case Above, AtLeast, Below, AtMost:
@@ -103,7 +102,7 @@ func (r Rule) checkThreshold() error {
 	return nil
 }
 
-// checkPeriods checks how many there are, and how long they are together. [ALARM-1]
+// checkPeriods checks the number of periods and their total length. [ALARM-1]
 func (r Rule) checkPeriods() error {
 	period := r.period()
 	switch {
@@ -119,7 +118,7 @@ func (r Rule) checkPeriods() error {
 	return nil
 }
 
-// check checks a query by itself. A metric that is the only one needs no id.
+// check checks a single query. A metric that stands alone needs no id.
 func (q Query) check(period int64, alone bool) error {
 	if (q.ID != "" || !alone) && (!idPattern.MatchString(q.ID) || len(q.ID) > nameMax) {
 		return refuse("The id %q must begin with a lower-case letter, then have letters, digits and underscores, at most %d in all.", q.ID, nameMax)
@@ -178,7 +177,7 @@ func checkMetric(m series.Metric) error {
 	return nil
 }
 
-// parse reads the expressions of all queries, and sees that they can be computed.
+// parse parses the expressions of all queries and checks that they can be computed.
 func (p *program) parse(queries []Query) error {
 	uses := make(map[string][]string)
 	for _, q := range queries {
@@ -211,8 +210,8 @@ func (p *program) parse(queries []Query) error {
 	return nil
 }
 
-// circular looks for an expression that is needed to compute itself. above are those on the way
-// here, done those that are known to need no such thing.
+// circular looks for an expression that needs its own result. above has the ids on the way here,
+// done those already found to be fine.
 func circular(
 	id string, uses map[string][]string, above []string, done map[string]bool,
 ) (string, bool) {

@@ -6,14 +6,14 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// A window is the periods that a rule looks at.
+// A window is the periods that a rule reads.
 type window struct {
 	from, to int64 // milliseconds
 	period   int64 // seconds
 	n        int   // periods
 }
 
-// A value is what a part of an expression comes to. What is missing is not a number.
+// A value is the result of a part of an expression. NaN stands for missing data.
 type value struct {
 	kind   kind
 	number float64
@@ -21,7 +21,7 @@ type value struct {
 	list   [][]float64
 }
 
-// at returns what a number or a series is in a period.
+// at returns the value of a number or a series in a period.
 func (v value) at(i int) float64 {
 	if v.kind == number1 {
 		return v.number
@@ -55,7 +55,7 @@ func (v value) each(f func(float64) float64) value {
 	})
 }
 
-// finite turns what is not finite into what is missing: CloudWatch drops such values. [ALARM-25]
+// finite makes infinite values missing, because CloudWatch drops them. [ALARM-25]
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()
@@ -63,21 +63,21 @@ func finite(v float64) float64 {
 	return v
 }
 
-// A program is the queries of a rule, ready to be computed.
+// A program is the checked queries of a rule.
 type program struct {
 	queries map[string]Query
 	parsed  map[string]*node // of those that have an expression
 	watched Query
 }
 
-// series computes what the alarm watches: a value for each period of a window, which is not a
-// number where it is missing.
+// series computes what the alarm watches: a value for each period of a window, NaN where it is
+// missing.
 func (p *program) series(d Data, w window) []float64 {
 	m := machine{program: p, data: d, window: w, known: make(map[string][]float64)}
 	return m.query(p.watched)
 }
 
-// A machine computes the queries that are needed, each once.
+// A machine computes the needed queries, each once.
 type machine struct {
 	*program
 	data   Data
@@ -99,7 +99,7 @@ func (m *machine) query(q Query) []float64 {
 	return line
 }
 
-// metric asks for the data of a metric.
+// metric reads the data of a metric.
 func (m *machine) metric(q Query) []float64 {
 	line, w := m.empty(), m.window
 	if u, ok := m.data.(Units); ok && q.Unit != "" {
@@ -165,8 +165,8 @@ func (m *machine) binary(f func(x, y float64) float64, x, y value) value {
 	out := m.empty()
 	for i := range out {
 		a, b := x.at(i), y.at(i)
-		// Where only one of two series has a value, the other counts as zero. A number is no value
-		// of its own: it is there in every period, and nothing comes of it alone. [ALARM-24]
+		// If only one of two series has a value, the other counts as zero. A number alone gives no
+		// value, because it exists in every period. [ALARM-24]
 		if x.kind == series1 && y.kind == series1 && math.IsNaN(a) != math.IsNaN(b) {
 			if math.IsNaN(a) {
 				a = 0
@@ -179,7 +179,7 @@ func (m *machine) binary(f func(x, y float64) float64, x, y value) value {
 	return value{kind: series1, line: out}
 }
 
-// operate applies an operator to two values, of which none may be missing.
+// operate applies an operator to two values; the result is missing if one of them is.
 func operate(f func(x, y float64) float64, x, y float64) float64 {
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return math.NaN()
@@ -187,7 +187,7 @@ func operate(f func(x, y float64) float64, x, y float64) float64 {
 	return finite(f(x, y))
 }
 
-// operators are what stands between two values. Comparisons and logic give 1 or 0. [ALARM-23]
+// operators are the binary operators. Comparisons and logic give 1 or 0. [ALARM-23]
 var operators = map[string]func(x, y float64) float64{
 	"+":   func(x, y float64) float64 { return x + y },
 	"-":   func(x, y float64) float64 { return x - y },
@@ -211,8 +211,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// Units is what a Data may also be: one that knows in which unit a metric was recorded, empty for
-// none.
+// Units is a Data that knows the unit in which a metric was recorded, empty for none.
 type Units interface {
 	Unit(m series.Metric) string
 }

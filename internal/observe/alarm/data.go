@@ -6,10 +6,9 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// Compute returns what the queries that return data come to in the periods (seconds) that begin
-// between from and to, which are whole minutes, by their ids. It is for who wants to see what an
-// alarm would; expressions are those of alarms, and what they refer to has this period. Its errors
-// are Refusals.
+// Compute evaluates the queries that return data, as an alarm would, in the periods (seconds) that
+// begin between from and to (whole minutes, in milliseconds). It returns the values by query id.
+// Metrics in expressions must have this period. Its errors are Refusals.
 func Compute(queries []Query, d Data, period, from, to int64) (map[string][]series.Point, error) {
 	p := &program{queries: make(map[string]Query), parsed: make(map[string]*node)}
 	for _, q := range queries {

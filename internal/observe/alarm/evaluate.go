@@ -6,15 +6,15 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// extra is how many periods are looked at beyond those that are evaluated, in case some have no
-// data. CloudWatch does not say how many it takes; in its examples there are two. [ALARM-5]
+// extra is how many periods are read beyond those that are evaluated, in case some have no data.
+// CloudWatch does not document the number; its examples have two. [ALARM-5]
 const extra = 2
 
-// Range returns how many periods a rule looks at: its evaluation range.
+// Range returns how many periods a rule reads: its evaluation range.
 func Range(r Rule) int { return r.Periods + extra }
 
-// Span returns how far back a rule looks, in milliseconds. Whoever keeps the data keeps it at least
-// that long; what it has forgotten is missing data to the rule. [ALARM-35]
+// Span returns how far back a rule reads, in milliseconds. Data that is kept for less time counts
+// as missing. [ALARM-35]
 func (r Rule) Span() int64 { return int64(Range(r)) * r.period() * 1000 }
 
 // period returns the period of all queries, in seconds.
@@ -27,7 +27,7 @@ func (r Rule) period() int64 {
 	return 0
 }
 
-// datapoints returns how many have to breach. [ALARM-4]
+// datapoints returns how many datapoints must breach. [ALARM-4]
 func (r Rule) datapoints() int {
 	if r.Datapoints == 0 {
 		return r.Periods
@@ -35,9 +35,9 @@ func (r Rule) datapoints() int {
 	return r.Datapoints
 }
 
-// Evaluate decides the state at a time, which is a whole minute: the newest period ends there,
-// whatever its length. The state before matters only where missing data keeps it. A rule that Check
-// refuses is Insufficient, with the reason.
+// Evaluate decides the state at a time, a whole minute at which the newest period ends. The
+// previous state matters only if missing data keeps it. A rule that Check refuses is Insufficient,
+// with the reason.
 func (r Rule) Evaluate(d Data, at int64, was State) Verdict {
 	p, err := r.compile()
 	if err != nil {
@@ -60,19 +60,18 @@ func (r Rule) Evaluate(d Data, at int64, was State) Verdict {
 	return Verdict{State: state, Reason: e.reason(state, kept), Recent: e.points}
 }
 
-// evidence is what a rule is decided on: the newest values there are within the range, at most as
-// many as periods are evaluated, oldest first. Where there are fewer, the rest is missing.
-// [ALARM-6 to ALARM-8]
+// evidence is what decides a rule: the newest values within the range, at most one per evaluated
+// period, oldest first. If there are fewer, the rest is missing. [ALARM-6 to ALARM-8]
 type evidence struct {
 	rule   Rule
 	points []series.Point
 	ages   []int // in periods, 1 for the newest
 }
 
-// missing returns how many values there are too few.
+// missing returns how many values are missing.
 func (e evidence) missing() int { return e.rule.Periods - len(e.points) }
 
-// judge returns the state, and whether it is the one before only because data is missing.
+// judge returns the state, and whether it is the previous one only because data is missing.
 func (e evidence) judge(was State) (state State, kept bool) {
 	m, breaching := e.rule.datapoints(), 0
 	for _, p := range e.points {
@@ -101,9 +100,8 @@ func (e evidence) judge(was State) (state State, kept bool) {
 		if len(e.points) == 0 {
 			return Insufficient, false
 		}
-		// What breaches and was followed by nothing but silence alarms when it is old enough,
-		// however few there are: no later value can be expected to take it back.
-		// [ALARM-13, ALARM-14]
+		// Breaching values that no data followed raise the alarm once they are old enough, however
+		// few they are: no later value can be expected to clear it. [ALARM-13, ALARM-14]
 		if healthy == 0 && e.ages[0] >= m {
 			return Alarm, false
 		}
@@ -111,7 +109,7 @@ func (e evidence) judge(was State) (state State, kept bool) {
 	return OK, false
 }
 
-// breaches compares a value with the threshold. What is no number does not breach. [ALARM-3]
+// breaches compares a value with the threshold. NaN never breaches. [ALARM-3]
 func (r Rule) breaches(v float64) bool {
 	switch r.Operator {
 	case Above:

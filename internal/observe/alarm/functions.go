@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A function of metric math. Either kind looks at its arguments as they stand, or result gets their
-// kinds; call gets their values.
+// A function of metric math. Either kind checks its unevaluated arguments, or result checks their
+// kinds. call computes it.
 type function struct {
 	least, most int
 	takes       string // for the error that says how many
@@ -17,7 +17,7 @@ type function struct {
 	call        func(m *machine, n *node) value
 }
 
-// functions are those that CloudWatch has, as far as alarms need them.
+// functions are the functions of CloudWatch that alarms need.
 var functions map[string]function
 
 // functionNames lists them for errors.
@@ -46,7 +46,7 @@ func init() { // they refer to kindOf, which refers to them
 	functionNames = strings.Join(slices.Sorted(maps.Keys(functions)), ", ")
 }
 
-// lineOrList is the kind of what works on each series of a list alike.
+// lineOrList is the result of a function that works on each series of a list.
 func lineOrList(n *node, args []kind) (kind, error) {
 	if args[0] == number1 {
 		return 0, wrong(n.args[0].at, "Function '%s' takes a time series, not %s", n.name, args[0])
@@ -54,7 +54,8 @@ func lineOrList(n *node, args []kind) (kind, error) {
 	return args[0], nil
 }
 
-// numberOrLine is the kind of what makes one number of a series, and one series of a list.
+// numberOrLine is the result of a function that reduces a series to a number, and a list to a
+// series.
 func numberOrLine(n *node, args []kind) (kind, error) {
 	k, err := lineOrList(n, args)
 	return k - 1, err
@@ -108,8 +109,8 @@ func each(f func(float64) float64) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value { return m.eval(n.args[0]).each(f) }
 }
 
-// steps returns DIFF, how much every value is above the one before, or RATE, the same per second.
-// [ALARM-30]
+// steps returns DIFF, the difference of each value to the previous one, or RATE, the same per
+// second. [ALARM-30]
 func steps(perSecond bool) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value {
 		return m.eval(n.args[0]).lines(func(line []float64) []float64 {
@@ -132,9 +133,8 @@ func steps(perSecond bool) func(m *machine, n *node) value {
 	}
 }
 
-// reduce returns the function that makes one value of several: of all in a series, or of those that
-// the series of a list have in a period. f gets those there are, and how many series there are.
-// [ALARM-31]
+// reduce returns the function that reduces the values of a series, or the values of a list in each
+// period. f gets the values that exist, and the number of series. [ALARM-31]
 func reduce(f func(values []float64, series int) float64) func(m *machine, n *node) value {
 	return func(m *machine, n *node) value {
 		v := m.eval(n.args[0])
@@ -184,7 +184,7 @@ func total(values []float64, _ int) float64 {
 	return sum
 }
 
-// average counts what a series of a list does not have as zero, as CloudWatch does.
+// average counts missing values of a list as zero, as CloudWatch does.
 func average(values []float64, series int) float64 {
 	return total(values, series) / float64(series)
 }
@@ -194,7 +194,7 @@ func period(m *machine, _ *node) value {
 	return value{kind: number1, number: float64(m.window.period)}
 }
 
-// fill puts something in the place of what is missing. [ALARM-29]
+// fill replaces missing values. [ALARM-29]
 func fill(m *machine, n *node) value {
 	repeat := n.args[1].kind == aWord
 	var filler value
@@ -217,7 +217,7 @@ func fill(m *machine, n *node) value {
 	})
 }
 
-// choose is IF: each period goes by the condition in it. [ALARM-28]
+// choose is IF, decided for each period by its own condition. [ALARM-28]
 func choose(m *machine, n *node) value {
 	condition, out := m.eval(n.args[0]), m.empty()
 	args := []value{m.eval(n.args[1])}
@@ -230,7 +230,7 @@ func choose(m *machine, n *node) value {
 		case c != 0:
 			out[i] = args[0].at(i)
 			if math.IsNaN(out[i]) && condition.kind == series1 && args[0].kind == series1 {
-				out[i] = 0 // so CloudWatch says
+				out[i] = 0 // as CloudWatch documents
 			}
 		case len(args) > 1:
 			out[i] = args[1].at(i)

@@ -1,9 +1,9 @@
 package alarm
 
-// What an expression may be made of, decided before there is any data: whether a number, a series
-// or a list of series stands where it is expected. [ALARM-27, ALARM-32]
+// Kinds of expressions, checked before there is any data: a number, a series or a list of series.
+// [ALARM-27, ALARM-32]
 
-// A kind is what a part of an expression gives.
+// A kind is the type of the result of an expression.
 type kind int
 
 const (
@@ -16,8 +16,8 @@ func (k kind) String() string {
 	return [...]string{"a number", "a time series", "a list of time series"}[k]
 }
 
-// kindOf returns what a part of an expression gives, or what is wrong with it. refer is told of
-// every reference, and says whether there is such a query.
+// kindOf returns the kind of an expression, or what is wrong with it. refer is called for every
+// reference, and reports whether the query exists.
 func kindOf(n *node, refer func(id string, metric bool) bool) (kind, error) {
 	switch n.kind {
 	case aNumber:

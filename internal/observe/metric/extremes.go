@@ -2,18 +2,17 @@ package metric
 
 import "sync"
 
-// Extremes keeps of the values since it was last taken how small and how large they were, their
-// sum, and how many there were. One reader takes it: what it was given once, it is not given again,
-// and no value is lost in between. The zero Extremes is ready.
+// Extremes summarizes the values since the last Take. It has one reader, which gets each value
+// exactly once. The zero Extremes is ready.
 type Extremes struct {
 	mu   sync.Mutex
 	span Span
 }
 
-// A Span is what some values have in common. The zero Span has none.
+// A Span summarizes some values. The zero Span has none.
 type Span struct{ Min, Max, Sum, Count float64 }
 
-// Observe takes up a value.
+// Observe adds a value.
 func (x *Extremes) Observe(v float64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

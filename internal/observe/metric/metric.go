@@ -2,11 +2,11 @@
 // nothing but the standard library, so the engine may use it.
 //
 // A family is a name with its help and its kind; a Sample is one value of it under some labels.
-// Nothing is registered anywhere: whoever is scraped hands a Writer what it has, so that what is
-// gone is not shown for ever.
+// There is no registry: a scrape writes the current values to a Writer, so nothing is shown after
+// it is gone.
 //
-// Counters and histograms may be raised by one goroutine, or by many, and read by any others at the
-// same time. What a reader sees of a histogram is not of one moment, but never goes back.
+// Counters and histograms may be used by any number of goroutines. A reader does not see a
+// histogram as of one moment, but its values never decrease.
 package metric
 
 import (
@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 )
 
-// A Counter counts what happens, from zero when the process starts.
+// A Counter counts events since the process started.
 type Counter struct{ n atomic.Int64 }
 
-// Add raises it by n, which is not negative.
+// Add adds n, which must not be negative.
 func (c *Counter) Add(n int64) { c.n.Add(n) }
 
-// Value is how much there was so far.
+// Value returns the count.
 func (c *Counter) Value() int64 { return c.n.Load() }
 
 // A Histogram counts values by how large they are.
@@ -30,8 +30,8 @@ type Histogram struct {
 	sum    atomic.Uint64 // the bits of a float64
 }
 
-// NewHistogram returns one whose buckets have these bounds, in rising order. A value that equals a
-// bound is below it.
+// NewHistogram returns a histogram whose buckets have these upper bounds, inclusive and in rising
+// order.
 func NewHistogram(bounds ...float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Int64, len(bounds)+1)}
 }
@@ -56,12 +56,12 @@ var (
 	// Latencies are those of requests and of disks.
 	Latencies = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30}
 
-	// Ages are how long messages wait and are worked on.
+	// Ages are how long messages wait and are handled.
 	Ages = []float64{0.01, 0.1, 1, 5, 15, 60, 300, 1800, 7200, 43200, 345600}
 
 	// Sizes are those of messages.
 	Sizes = []float64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
-	// Batches are how many there are of something at once.
+	// Batches are sizes of groups.
 	Batches = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )

@@ -2,7 +2,7 @@ package metric
 
 import "syscall"
 
-// CPUSeconds is the CPU time that the process has used so far, in user and system mode.
+// CPUSeconds returns the user and system CPU time of the process.
 func CPUSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ContentType is that of what a Writer writes.
+// ContentType is the content type of the text format of Prometheus.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// A Kind is that of a family.
+// A Kind is the kind of a family.
 type Kind string
 
 const (
@@ -20,7 +20,7 @@ const (
 	KindHistogram Kind = "histogram"
 )
 
-// A Family is a metric as the table of its program has it.
+// A Family describes a metric.
 type Family struct {
 	Name   string
 	Help   string // one sentence, without a dot at the end
@@ -37,14 +37,14 @@ type Writer struct {
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: bufio.NewWriterSize(w, 32<<10)} }
 
-// Begin starts a family. All of its values have to follow before the next one.
+// Begin starts a family. Its values must follow before the next Begin.
 func (w *Writer) Begin(f Family) {
 	w.family = f
 	w.w.WriteString("# HELP " + f.Name + " " + helpEscaper.Replace(f.Help) + "\n# TYPE " + f.Name +
 		" " + string(f.Kind) + "\n")
 }
 
-// Value writes a counter or a gauge, under the values of the labels of its family.
+// Value writes a counter or a gauge, with the values of the labels of its family.
 func (w *Writer) Value(v float64, labels ...string) { w.line("", v, labels, "", "") }
 
 // Histogram writes a histogram.
@@ -62,7 +62,7 @@ func (w *Writer) Histogram(h *Histogram, labels ...string) {
 	w.line("_count", float64(total), labels, "", "")
 }
 
-// Flush writes what is left and returns the first error there was.
+// Flush writes the rest and returns the first error.
 func (w *Writer) Flush() error { return w.w.Flush() }
 
 var (
@@ -70,7 +70,7 @@ var (
 	labelEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 )
 
-// line writes a value with its labels, and one more label if that has a name.
+// line writes a value with its labels, and with one more label if more is not empty.
 func (w *Writer) line(suffix string, v float64, labels []string, more, value string) {
 	w.w.WriteString(w.family.Name)
 	w.w.WriteString(suffix)

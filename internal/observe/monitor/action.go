@@ -21,35 +21,35 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// An Action is something that is done when an alarm changes its state. It is one of the four; the
-// configuration of the server is the only place where actions come from.
+// An Action runs when an alarm changes its state. It has one of four forms, and only the
+// configuration of the server declares actions.
 type Action struct {
-	// Webhook is a URL to which the notice is posted: {"text": "..."} as Slack and those that
-	// follow it want it, or the whole notice if Whole is set.
+	// Webhook is a URL to which the notice is posted: {"text": "..."}, as Slack expects it, or the
+	// whole notice if Whole is set.
 	Webhook string
 	Whole   bool
 
 	// Queue is the name of a queue of this server to which the notice is sent.
 	Queue string
 
-	// Command is run with the notice on its standard input, and in its environment TENAQ_ALARM,
-	// TENAQ_QUEUE and TENAQ_STATE. It fails when its status is not zero.
+	// Command is run with the notice on its standard input, and TENAQ_ALARM, TENAQ_QUEUE and
+	// TENAQ_STATE in its environment. It fails if its exit status is not zero.
 	Command []string
 
 	// Log writes it into the log of the server.
 	Log bool
 }
 
-// LogAction is the name of the action that there always is: the log of the server.
+// LogAction is the name of the action that always exists: the log of the server.
 const LogAction = "log"
 
-// answerMax is how many bytes are kept of what a command or a server says.
+// answerMax is how many bytes are kept of the output of a command or the answer of a webhook.
 const answerMax = 512
 
 // tellsTogether reports whether several notices can be one message.
 func (a *Action) tellsTogether() bool { return a.Webhook != "" && !a.Whole }
 
-// attempt runs the action once. Several notices are for an action that tells them together.
+// attempt runs the action once. Only an action that tellsTogether gets several notices.
 func (r *runner) attempt(ctx context.Context, notices []*Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
@@ -92,13 +92,13 @@ func (r *runner) log(n *Notice) {
 		n.Commands)
 }
 
-// A poster posts to webhooks. Its errors do not have the URL, which may hold a secret.
+// A poster posts to webhooks. Its errors leave out the URL, which may hold a secret.
 type poster struct{ client *http.Client }
 
 func newPoster() poster {
 	return poster{&http.Client{
 		Timeout: attemptMax,
-		// A webhook that moves is declared anew; its notices go nowhere else.
+		// A redirect is not followed: notices go only to the declared URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
@@ -128,8 +128,8 @@ func (p poster) post(ctx context.Context, url string, body []byte) error {
 	return err
 }
 
-// send sends the notice to a queue. The deduplication id is that of the change, so that a FIFO
-// queue has it once.
+// send sends the notice to a queue. The deduplication id identifies the change, so a FIFO queue
+// gets it once.
 func (r *runner) send(ctx context.Context, n *Notice) error {
 	body := string(n.json())
 	entry := engine.Entry{Body: engine.Text{Value: body, Set: true}, BodyMD5: md5.Sum([]byte(body)),
@@ -146,8 +146,8 @@ func (r *runner) send(ctx context.Context, n *Notice) error {
 	})
 }
 
-// exec runs the command in a process group of its own, which ends as a whole when it takes too
-// long. What it leaves in the background when it succeeds goes on.
+// exec runs the command in its own process group, which is killed as a whole when it takes too
+// long. What a successful command leaves in the background continues.
 func (r *runner) exec(ctx context.Context, n *Notice) error {
 	cmd := exec.CommandContext(ctx, r.action.Command[0], r.action.Command[1:]...)
 	cmd.Env = append(cmd.Environ(), "TENAQ_ALARM="+clean(n.Alarm, nameMax),
@@ -165,7 +165,7 @@ func (r *runner) exec(ctx context.Context, n *Notice) error {
 	return fmt.Errorf("%s: %w: %s", r.action.Command[0], err, clean(string(said.b), answerMax))
 }
 
-// A head keeps the beginning of what is written to it.
+// A head keeps the first bytes that are written to it.
 type head struct{ b []byte }
 
 func (h *head) Write(p []byte) (int, error) {

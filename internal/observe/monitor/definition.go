@@ -7,14 +7,14 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// A Definition is an alarm as its owner wrote it.
+// A Definition is an alarm as a client put it.
 type Definition struct {
 	Name        string     `json:"name"`
 	Description string     `json:"description,omitempty"`
 	Rule        alarm.Rule `json:"rule"`
 
-	// Names of actions, as they were written: ActionName says which is meant. They run when the
-	// alarm comes into the state, if ActionsEnabled is set.
+	// Names or ARNs of actions, see ActionName. They run when the alarm enters the state, if
+	// ActionsEnabled is set.
 	ActionsEnabled bool     `json:"actionsEnabled"`
 	OnAlarm        []string `json:"onAlarm,omitempty"`
 	OnOK           []string `json:"onOK,omitempty"`
@@ -26,7 +26,7 @@ type Definition struct {
 // A Status is an alarm and the state it is in.
 type Status struct {
 	Definition
-	Shipped    bool   // one of the alarms that every queue has
+	Shipped    bool   // a built-in alarm
 	Queue      string // that it is about; empty when that is none or several
 	Configured time.Time
 
@@ -36,7 +36,7 @@ type Status struct {
 	Since   time.Time // of the state
 	Updated time.Time // of state or reason
 
-	Acknowledged  bool      // somebody knows of the state, and is not reminded
+	Acknowledged  bool      // no reminders are sent
 	SilencedUntil time.Time // zero when it is not
 }
 

@@ -16,9 +16,9 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The alarms are a file of JSON beside the store: they are few, change seldom, and a person may
-// want to read them. It is written as a whole, under another name, forced to disk and put in the
-// place of the old one, so that it is always one that was complete.
+// The alarms are stored as JSON in a file beside the store: they are few, change rarely, and a
+// person may want to read them. The file is always complete, because a new one is forced to disk
+// before it replaces the old one.
 
 const fileName, fileVersion = "alarms.json", 1
 
@@ -43,8 +43,8 @@ type fileAlarm struct {
 	Acked      bool        `json:"acknowledged,omitempty"`
 }
 
-// load reads the file. One that cannot be read is set aside: a server without its alarms is better
-// than none, and its log and what is set aside say what is missing. [ALARM-44]
+// load reads the file. One that cannot be decoded is renamed: a server without its alarms is better
+// than no server, and the log names the file. [ALARM-44]
 func (m *Monitor) load() error {
 	path := filepath.Join(m.cfg.Dir, fileName)
 	b, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func (m *Monitor) load() error {
 	return nil
 }
 
-// loaded is an alarm as it was stored.
+// loaded returns the entry of a stored alarm.
 func (m *Monitor) loaded(a fileAlarm) *entry {
 	e := &entry{
 		Status: Status{
@@ -99,8 +99,7 @@ func (m *Monitor) changed() {
 	}
 }
 
-// keep writes what has changed, until ctx is done. However much changes while it writes is one
-// write more.
+// keep stores changes until ctx is done. All changes during a write are stored by the next one.
 func (m *Monitor) keep(ctx context.Context) {
 	for {
 		select {
@@ -112,8 +111,8 @@ func (m *Monitor) keep(ctx context.Context) {
 	}
 }
 
-// save writes everything, unless somebody has while it waited for the disk. Nobody holds the lock
-// meanwhile: looking at alarms does not wait for a disk.
+// save writes everything, unless another call did so while this one waited for the disk. It does
+// not hold the lock while it writes, so reading alarms never waits for the disk.
 func (m *Monitor) save() error {
 	m.mu.Lock()
 	version := m.version
@@ -148,8 +147,8 @@ func (m *Monitor) save() error {
 	return nil
 }
 
-// mutate makes a change that somebody asked for, and answers when it is on disk. A change that
-// cannot be stored is taken back.
+// mutate makes a requested change and returns when it is on disk. A change that cannot be stored is
+// undone.
 func (m *Monitor) mutate(change func() (undo func(), err error)) error {
 	m.mu.Lock()
 	undo, err := change()
@@ -169,7 +168,7 @@ func (m *Monitor) mutate(change func() (undo func(), err error)) error {
 	return nil
 }
 
-// replace writes a file in the place of another, or leaves that as it was. One at a time does so.
+// replace replaces a file, or leaves it as it was. Only one call runs at a time.
 func replace(path string, b []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

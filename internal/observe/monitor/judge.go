@@ -11,14 +11,14 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// An entry is an alarm that is known. Those that every queue has are entries only while there is
-// something about them to know.
+// An entry is a known alarm. A built-in alarm has an entry only while it is not OK, or was not OK
+// recently.
 type entry struct {
 	Status
-	told  alarm.State // the state that its actions have been given last
-	done  alarm.State // the state that they were given and have finished with; what is stored
+	told  alarm.State // the state of the last notice
+	done  alarm.State // the state whose actions have finished; what is stored
 	last  time.Time   // when they were
-	acked bool        // somebody knows; until the state changes
+	acked bool        // until the state changes
 	// the first minute from which it has data: a restart is no reason to change a state
 	from int64
 
@@ -38,9 +38,9 @@ type Change struct {
 	At     time.Time   `json:"at"`
 }
 
-// judge evaluates all alarms at the end of a minute. Those that were put are evaluated without the
-// lock, which people wait for; what is computed of one that somebody has changed meanwhile is not
-// looked at.
+// judge evaluates all alarms at the end of a minute. Alarms that programs put are evaluated without
+// the lock, because requests wait for it. The result for an alarm that was changed meanwhile is
+// dropped.
 func (m *Monitor) judge(ctx context.Context, at int64) {
 	m.mu.Lock()
 	m.judgeShipped(at)
@@ -71,7 +71,8 @@ func (m *Monitor) judge(ctx context.Context, at int64) {
 	m.judged.Store(time.Now().UnixMilli())
 }
 
-// judgeOne evaluates one alarm. The minutes before the start would count as missing.
+// judgeOne evaluates one alarm, once it has enough minutes since the start: earlier ones would
+// count as missing.
 func (m *Monitor) judgeOne(e *entry, at int64) (changed bool) {
 	if at < e.from+e.span() {
 		return false
@@ -84,7 +85,7 @@ func (m *Monitor) judgeOne(e *entry, at int64) (changed bool) {
 	return true
 }
 
-// span is how long the periods are, in milliseconds, that decide an alarm.
+// span returns the length of the periods that decide an alarm, in milliseconds.
 func (e *entry) span() int64 {
 	period := int64(60)
 	for _, q := range e.Rule.Queries {
@@ -93,7 +94,7 @@ func (e *entry) span() int64 {
 	return int64(e.Rule.Periods) * period * 1000
 }
 
-// judgeShipped evaluates the alarms that every queue has.
+// judgeShipped evaluates the built-in alarms.
 func (m *Monitor) judgeShipped(at int64) {
 	if m.cfg.NoShipped {
 		return
@@ -137,7 +138,7 @@ func (m *Monitor) judgeShipped(at int64) {
 	}
 }
 
-// end puts an alarm into OK that is about nothing any more.
+// end puts an alarm whose subject no longer exists into OK.
 func (m *Monitor) end(e *entry, reason string) {
 	if e.State != alarm.OK {
 		m.change(e, alarm.OK, reason, "")
@@ -145,8 +146,8 @@ func (m *Monitor) end(e *entry, reason string) {
 	}
 }
 
-// deadLetterQueues are the queues where dead letters go: targets of redrive policies, those that
-// the configuration names, and those in which redrivers say that they park.
+// deadLetterQueues returns the queues that hold dead letters: targets of redrive policies, queues
+// that the configuration names, and parking lots that redrivers report.
 func (m *Monitor) deadLetterQueues() map[string]bool {
 	dead := make(map[string]bool)
 	for _, q := range m.sights.queues {
@@ -164,11 +165,11 @@ func (m *Monitor) deadLetterQueues() map[string]bool {
 	return dead
 }
 
-// isGone reports whether what an alarm is about does not exist any more: a queue that was deleted,
-// or a program that has not been heard of for so long that nobody waits for it.
+// isGone reports whether the subject of an alarm no longer exists: its queue was deleted, or its
+// program has not reported for a day.
 func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
 	if !m.sights.complete {
-		return false // nobody has told yet what there is
+		return false // the queues are not known yet
 	}
 	exists := m.sights.queues[queue] != nil
 	switch t.told {
@@ -184,14 +185,14 @@ func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
 	return len(known) == 0 && m.Now().Sub(e.Since) > seriesKeep
 }
 
-// tellersMax bounds the queues and outboxes whose programs are watched, of each kind.
+// tellersMax bounds how many queues and outboxes each kind of alarm on programs watches.
 const tellersMax = 500
 
-// outboxName is what an outbox may be called in the name of an alarm.
+// outboxName matches the names of outboxes that may be part of the name of an alarm.
 var outboxName = regexp.MustCompile(`^[A-Za-z0-9._@:()-]{1,100}$`)
 
-// judgeTold evaluates the alarms on what other programs tell of themselves. They have to name a
-// queue that exists, or what could be an outbox: anybody may put metrics.
+// judgeTold evaluates the alarms on what programs report. Any client can put metrics, so a report
+// must name a queue that exists, or a possible name of an outbox.
 func (m *Monitor) judgeTold(at int64) {
 	for i := range templates {
 		t := &templates[i]
@@ -213,8 +214,8 @@ func (m *Monitor) judgeTold(at int64) {
 	}
 }
 
-// judgeTemplate evaluates the alarm of a template on a queue. It becomes one that is known when it
-// is not OK.
+// judgeTemplate evaluates the alarm of a template on a queue. The alarm becomes an entry when it is
+// not OK.
 func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 	e := m.alarms[shippedName(v.queue, t.kind)]
 	if e == nil {
@@ -249,7 +250,7 @@ func (m *Monitor) change(e *entry, state alarm.State, reason, data string) {
 	e.changes++
 }
 
-// recentJSON is what a reason rests on.
+// recentJSON returns the data points of a reason, as CloudWatch shows them.
 func recentJSON(points []series.Point) string {
 	type point struct {
 		At    string  `json:"timestamp"`
@@ -270,8 +271,8 @@ func recentJSON(points []series.Point) string {
 	return string(b)
 }
 
-// Status returns all alarms that were put, and those of queues that are not OK or have not been for
-// long, by name.
+// Status returns all alarms that programs put, and the built-in alarms that are not OK or were not
+// OK recently, by name.
 func (m *Monitor) Status() []Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -283,7 +284,7 @@ func (m *Monitor) Status() []Status {
 	return all
 }
 
-// History returns the changes of states, the oldest first, as far back as is known.
+// History returns the latest changes of states, the oldest first.
 func (m *Monitor) History() []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()

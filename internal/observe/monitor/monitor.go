@@ -1,21 +1,15 @@
-// Package monitor watches the queues of a server: it notes every minute what CloudWatch would know
-// of them and what it would not, evaluates alarms over that, and tells people when one changes its
-// state.
+// Package monitor watches the queues of a server. Every minute it records the metrics of CloudWatch
+// and some more, evaluates alarms on them, and notifies when an alarm changes its state.
 //
 // What it guarantees:
 //
-//   - Counts are exact: what happens to a queue between two minutes is in the minute between them,
-//     and is in no other.
-//   - An alarm that comes into a state whose actions are enabled runs them at least once, also when
-//     the process ends in between; a notice that cannot be delivered is tried again for an hour,
-//     and then logged as lost. [ALARM-42]
-//   - Only actions that the configuration declares are ever run. A request names one, and can
-//     neither make nor change one. [ALARM-43]
-//   - What alarms there are, and the state they are in, outlives the process; a restart alone
-//     changes no state. The data does not outlive it. [ALARM-44]
+//   - Counts are exact: what happens to a queue is counted in exactly one minute.
+//   - An alarm that enters a state runs its enabled actions at least once, also when the process ends in between. A notice that cannot be delivered is retried for an hour, and then logged as lost. [ALARM-42]
+//   - Only actions that the configuration declares are ever run. A request can name one, but not create or change one. [ALARM-43]
+//   - Alarms and their states survive a restart, and a restart alone changes no state. The data of the metrics is lost. [ALARM-44]
 //   - No body of a message is in a notice, in the log or in what is stored.
 //
-// It leaves the rules of states to package alarm, and HTTP to those who have it.
+// It leaves the rules of states to package alarm, and HTTP to the packages under api.
 package monitor
 
 import (
@@ -45,26 +39,24 @@ type Queues interface {
 
 var _ Queues = (*broker.Broker)(nil)
 
-// Config says what is watched, and who is told. The zero value watches nothing that exists: Queues
-// and Dir have no default.
+// Config configures a Monitor. Queues and Dir are required.
 type Config struct {
 	Queues  Queues
 	Account string // whose queues
 	Dir     string // for the file with the alarms
 
-	// Minute is how long a minute of the alarms takes; 0 for a minute. It is for demos and tests.
+	// Minute is how long a minute of the alarms takes, for demos and tests; a minute when zero.
 	Minute time.Duration
 
-	// DeadLetterQueues are the names of queues where dead letters go, besides those that a redrive
-	// policy names as its target and those whose names say so: dead-letter queues and parking lots
-	// that the configuration redrives.
+	// DeadLetterQueues are the names of dead-letter queues and parking lots that the configuration
+	// redrives. Targets of redrive policies, and queues whose names say so, are found without it.
 	DeadLetterQueues []string
 
 	// InFlightMax is how many messages of a queue may be in flight, 120000 when zero.
 	InFlightMax int
 
-	// Actions are what may be run, by name. There always is "log". ShippedActions are what the
-	// alarms run that every queue has; "log" when nil. NoShipped leaves these alarms out.
+	// Actions are the actions that may be run, by name; "log" always exists. ShippedActions are the
+	// actions of the built-in alarms, the log when nil. NoShipped disables these alarms.
 	Actions        map[string]Action
 	ShippedActions []string
 	NoShipped      bool
@@ -73,11 +65,11 @@ type Config struct {
 	// notices for these.
 	LogUnknownActions bool
 
-	// Repeat is after how long a notice of an alarm that goes on is repeated, until it is
-	// acknowledged; four hours when zero, never when negative. [ALARM-47]
+	// Repeat is how long after a notice the next one is sent while an alarm lasts and is not
+	// acknowledged: four hours when zero, never when negative. [ALARM-47]
 	Repeat time.Duration
 
-	// Endpoint is added to the commands in notices, where commands do not find the server without.
+	// Endpoint is added to the commands in notices, unless they find the server without it.
 	Endpoint string
 
 	Logger *slog.Logger // slog.Default() when nil
@@ -145,7 +137,7 @@ func New(cfg Config) (*Monitor, error) {
 	return m, m.load()
 }
 
-// Now is the time of the alarms. It is the time of day, but where a minute is shorter.
+// Now returns the time of the alarms, which is the time of day unless minutes are shortened.
 func (m *Monitor) Now() time.Time {
 	if m.cfg.Minute == time.Minute {
 		return time.Now()
@@ -162,10 +154,10 @@ func (m *Monitor) real(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * float64(m.cfg.Minute) / float64(time.Minute))
 }
 
-// Series is the data of the metrics. Whoever has metrics of their own may put them there.
+// Series returns the data of the metrics. Other packages may put metrics of their own into it.
 func (m *Monitor) Series() *series.Store { return m.series }
 
-// Run watches until ctx is done. What is still to be told then is told after the next start.
+// Run watches until ctx is done. Notices that wait then are sent after the next start.
 func (m *Monitor) Run(ctx context.Context) {
 	m.judged.Store(time.Now().UnixMilli())
 	var helping sync.WaitGroup
@@ -191,7 +183,7 @@ func (m *Monitor) watch(ctx context.Context) {
 	}
 }
 
-// Judged is how long ago all alarms were evaluated last; since the start, when they were not.
+// Judged returns the time since all alarms were last evaluated, or else since the start.
 func (m *Monitor) Judged() time.Duration {
 	at := m.judged.Load()
 	if at == 0 {
@@ -218,7 +210,7 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 	return min(max(m.real(sampleEvery), 100*cost), m.real(next)+time.Millisecond)
 }
 
-// kick has Run tell what there is to be told.
+// kick makes Run send the notices that are due.
 func (m *Monitor) kick() {
 	select {
 	case m.kicked <- struct{}{}:

@@ -13,8 +13,7 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// A Notice is what an action is told. It is written as JSON where a program reads it; its fields
-// are an interface. [ALARM-45]
+// A Notice is what an action receives. Its JSON is an interface. [ALARM-45]
 type Notice struct {
 	Alarm       string      `json:"alarm"`
 	Description string      `json:"description,omitempty"`
@@ -24,23 +23,23 @@ type Notice struct {
 	Reason      string      `json:"reason"`
 	At          time.Time   `json:"at"`
 
-	Again bool `json:"again,omitempty"` // it has been told before, and goes on
-	// how often the state has changed since the last notice, when more than once
+	Again bool `json:"again,omitempty"` // a reminder: the alarm lasts
+	// changes of the state since the last notice, if more than one
 	Changes int `json:"changes,omitempty"`
 
-	// A message that it is about, where there is one, and why it is there, where that is recorded.
+	// A message that the alarm is about, if one was found.
 	Sample *Sample `json:"sample,omitempty"`
 
 	// Commands that show more.
 	Commands []string `json:"commands,omitempty"`
 
-	undeclared []string // actions that the log stands in for
+	undeclared []string // actions that the log replaces
 }
 
 // A Sample is a message of the queue.
 type Sample struct {
 	MessageID string    `json:"messageId"`
-	Key       string    `json:"key,omitempty"` // what its producer calls the work
+	Key       string    `json:"key,omitempty"` // the key that its producer gave the work
 	FirstSent time.Time `json:"firstSent"`
 	Receives  uint32    `json:"receiveCount"`
 	Group     string    `json:"groupId,omitempty"`
@@ -57,14 +56,14 @@ func (n *Notice) json() []byte {
 	return b
 }
 
-// Notices of one alarm within this time are at most so many; what is more waits, and is counted.
-// [ALARM-46]
+// At most noticesMax notices of one alarm are sent within noticeWindow. Further ones wait and are
+// counted. [ALARM-46]
 const (
 	noticeWindow = 30 * time.Minute
 	noticesMax   = 4
 )
 
-// tell hands the notices that are due to the actions.
+// tell hands the due notices to the actions.
 func (m *Monitor) tell(ctx context.Context) {
 	m.mu.Lock()
 	var due []*entry
@@ -82,7 +81,7 @@ func (m *Monitor) tell(ctx context.Context) {
 	}
 }
 
-// isDue reports whether there is something to be told about an alarm.
+// isDue reports whether an alarm has a notice to send.
 func (m *Monitor) isDue(e *entry) bool {
 	now := m.Now()
 	for len(e.notices) > 0 && now.Sub(e.notices[0]) > noticeWindow {
@@ -133,8 +132,8 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	}
 }
 
-// runnersOf returns what runs the actions that an alarm has for its state. Undeclared are those
-// that the log stands in for.
+// runnersOf returns the runners of the actions that an alarm has for its state. The log replaces
+// the undeclared ones.
 func (m *Monitor) runnersOf(e *entry) (runs []*runner, undeclared []string) {
 	for _, name := range e.actionsOf(e.State) {
 		switch r := m.runs[ActionName(name)]; {
@@ -176,12 +175,11 @@ func (e *entry) actionsOf(s alarm.State) []string {
 	return e.OnInsufficient
 }
 
-// samplePages bounds how far is looked for the newest dead letter, in pages of engine.PeekMax.
+// samplePages bounds the search for the newest dead letter, in pages of engine.PeekMax.
 const samplePages = 5
 
-// sampleOf looks for a message that an alarm is about: of dead letters the newest among those that
-// are looked at, else the oldest that waits, or one that is in flight where the alarm is about
-// these.
+// sampleOf looks for a message that an alarm is about: the newest dead letter that the search
+// reaches, a message in flight if the alarm is about those, or else the oldest that waits.
 func (m *Monitor) sampleOf(ctx context.Context, n *Notice) *Sample {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -235,7 +233,7 @@ func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 // the query of a URL.
 const trailAttribute = "tenaq"
 
-// A Trail is what workers and redrivers wrote about a message. Any client can write it.
+// A Trail is what workers and redrivers wrote about a message. Any client can forge it.
 type Trail struct {
 	Key      string // what its producer calls the work
 	Reason   string // why it was given up
@@ -244,8 +242,7 @@ type Trail struct {
 	Redrives int
 }
 
-// TrailOf reads the trail among the attributes of a message; the zero value when it has none that
-// can be read.
+// TrailOf reads the trail of a message from its attributes; it is zero if there is no readable one.
 func TrailOf(attributes []engine.Attribute) Trail {
 	i := slices.IndexFunc(attributes, func(a engine.Attribute) bool {
 		return a.Name == trailAttribute
@@ -265,7 +262,7 @@ func TrailOf(attributes []engine.Attribute) Trail {
 		number("redrives")}
 }
 
-// addTrail adds what the worker has written that gave the message up.
+// addTrail adds what the worker wrote when it gave the message up.
 func (s *Sample) addTrail(attributes []engine.Attribute) {
 	t := TrailOf(attributes)
 	s.Key, s.Reason, s.Attempts = clean(t.Key, nameMax), clean(t.Reason, reasonMax), t.Attempts

@@ -12,7 +12,7 @@ import (
 
 func byName(x, y Status) int { return strings.Compare(x.Name, y.Name) }
 
-// status is what is told of an entry.
+// status returns the Status of an entry.
 func (m *Monitor) status(e *entry) Status {
 	s := e.Status
 	s.Queue = queueOf(&e.Rule)
@@ -23,8 +23,8 @@ func (m *Monitor) status(e *entry) Status {
 	return s
 }
 
-// Put creates an alarm, or gives one another definition, and stores it. An alarm that exists keeps
-// its state and its tags. Its errors are ErrInvalid, ErrLimit, and those of the disk.
+// Put creates or redefines an alarm and stores it. An alarm that exists keeps its state and its
+// tags. Errors are ErrInvalid, ErrLimit, and those of the disk.
 func (m *Monitor) Put(d Definition) error {
 	if err := d.Rule.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -72,14 +72,14 @@ func (m *Monitor) Put(d Definition) error {
 	})
 }
 
-// What evaluating alarms may cost in a minute, in letters of expressions times periods: one, and
-// all together. An alarm as people write them has some hundreds.
+// Bounds of the work per minute, in letters of expressions times periods: of one alarm, and of all
+// together. A usual alarm has a few hundred.
 const (
 	workMax    = 1_000_000
 	workAllMax = 20_000_000
 )
 
-// work is what it costs to evaluate an alarm.
+// work returns the cost of evaluating an alarm.
 func (e *entry) work() (n int) {
 	for _, q := range e.Rule.Queries {
 		n += (len(q.Expression) + 1) * alarm.Range(e.Rule)
@@ -87,7 +87,7 @@ func (e *entry) work() (n int) {
 	return n
 }
 
-// Delete deletes alarms, all or none. It fails with ErrNotFound when one of them does not exist.
+// Delete deletes alarms, all or none. It fails with ErrNotFound if one of them does not exist.
 func (m *Monitor) Delete(names ...string) error {
 	return m.mutate(func() (func(), error) {
 		entries, err := m.found(names)
@@ -105,7 +105,7 @@ func (m *Monitor) Delete(names ...string) error {
 	})
 }
 
-// found returns the alarms of these names, that were put.
+// found returns the alarms with these names that programs put.
 func (m *Monitor) found(names []string) (entries []*entry, err error) {
 	for _, name := range names {
 		e := m.alarms[name]
@@ -117,7 +117,7 @@ func (m *Monitor) found(names []string) (entries []*entry, err error) {
 	return entries, nil
 }
 
-// Alarms returns those that were put, by name.
+// Alarms returns the alarms that programs put, by name.
 func (m *Monitor) Alarms() []Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +128,7 @@ func (m *Monitor) Alarms() []Status {
 	return all
 }
 
-// SetState puts an alarm into a state until the next evaluation, with its actions.
+// SetState sets the state of an alarm until its next evaluation, and runs its actions.
 func (m *Monitor) SetState(name string, state alarm.State, reason, data string) error {
 	defer m.kick()
 	return m.mutate(func() (func(), error) {
@@ -149,8 +149,8 @@ func (m *Monitor) SetState(name string, state alarm.State, reason, data string) 
 	})
 }
 
-// EnableActions says whether the actions of alarms are run. Names that do not exist are left out,
-// as CloudWatch does.
+// EnableActions enables or disables the actions of alarms. Unknown names are ignored, as in
+// CloudWatch.
 func (m *Monitor) EnableActions(enable bool, names ...string) error {
 	return m.mutate(func() (func(), error) {
 		var switched []*entry
@@ -168,7 +168,7 @@ func (m *Monitor) EnableActions(enable bool, names ...string) error {
 	})
 }
 
-// SetTags adds tags to an alarm, and takes some away.
+// SetTags adds tags to an alarm and removes some.
 func (m *Monitor) SetTags(name string, set map[string]string, remove []string) error {
 	return m.mutate(func() (func(), error) {
 		found, err := m.found([]string{name})
@@ -189,8 +189,8 @@ func (m *Monitor) SetTags(name string, set map[string]string, remove []string) e
 	})
 }
 
-// ActionName returns the name of the action that is meant by a name or by an ARN, of which the last
-// part counts. [ALARM-43]
+// ActionName returns the name of an action from its name or from an ARN, whose last part it is.
+// [ALARM-43]
 func ActionName(written string) string {
 	if strings.HasPrefix(written, "arn:") {
 		return written[strings.LastIndexAny(written, ":/")+1:]
@@ -198,7 +198,7 @@ func ActionName(written string) string {
 	return written
 }
 
-// ActionNames returns the names of the actions that may be run.
+// ActionNames returns the names of the declared actions.
 func (m *Monitor) ActionNames() []string { return slices.Sorted(maps.Keys(m.runs)) }
 
 // checkActions refuses actions that are not declared.
@@ -211,7 +211,7 @@ func (m *Monitor) checkActions(written []string) error {
 	return nil
 }
 
-// undeclared says that an action is not declared, and what to do.
+// undeclared returns the error text for an action that is not declared.
 func (m *Monitor) undeclared(action string) string {
 	declared := slices.DeleteFunc(m.ActionNames(), func(name string) bool {
 		return name == LogAction

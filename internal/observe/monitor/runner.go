@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What an action may take. An attempt is what runs once; between two there is a pause that doubles.
+// Bounds of the attempts of an action. The pause between two attempts doubles.
 // [ALARM-48]
 const (
 	attemptMax = 30 * time.Second
@@ -20,9 +20,8 @@ const (
 	digestMax  = 50        // notices in one message to people
 )
 
-// A runner runs one action. Notices wait for it in the order in which they came; of one alarm only
-// the newest waits, so there are never more than alarms. One that fails goes behind the others and
-// is tried again.
+// A runner runs one action. Notices wait in order of arrival, and only the newest one of each
+// alarm, so their number is bounded. A failed notice goes to the end of the line and is retried.
 type runner struct {
 	m      *Monitor
 	name   string
@@ -33,11 +32,11 @@ type runner struct {
 	waiting []*task
 	wake    chan struct{}
 
-	testing    sync.Mutex // held while somebody tries it out
+	testing    sync.Mutex // held during a test of the action
 	done, lost atomic.Int64
 }
 
-// A task is a notice for an action, and what to call when it has ended, whatever came of it.
+// A task is a notice for an action, and what to call when it is delivered or lost.
 type task struct {
 	notice Notice
 	ended  func()
@@ -51,7 +50,7 @@ func newRunner(m *Monitor, name string, a Action) *runner {
 	return &runner{m: m, name: name, action: a, poster: newPoster(), wake: make(chan struct{}, 1)}
 }
 
-// hand gives a task to the runner. A notice of the same alarm that still waits is overtaken.
+// hand gives a task to the runner. It replaces a waiting notice of the same alarm.
 func (r *runner) hand(t *task) {
 	r.mu.Lock()
 	i := slices.IndexFunc(r.waiting, func(w *task) bool { return w.notice.Alarm == t.notice.Alarm })
@@ -71,8 +70,8 @@ func (r *runner) hand(t *task) {
 	}
 }
 
-// take takes what can be tried now: one notice, or several where the action can tell them together.
-// If there is nothing it says for how long.
+// take returns what can be tried now: one notice, or several if the action can send them together.
+// If there is none, it returns how long to wait.
 func (r *runner) take() (tasks []*task, rest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +96,7 @@ func (r *runner) take() (tasks []*task, rest time.Duration) {
 	return tasks, rest
 }
 
-// run delivers until ctx is done. What waits then is told after the next start.
+// run delivers notices until ctx is done. Those that wait then are sent after the next start.
 func (r *runner) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		tasks, rest := r.take()
@@ -113,7 +112,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// A later error says when to try again.
+// A later error says when to retry.
 type later struct {
 	error
 	after time.Duration
@@ -151,7 +150,7 @@ func (r *runner) deliver(ctx context.Context, tasks []*task) {
 	}
 }
 
-// putBack has a task tried again after a pause.
+// putBack schedules the retry of a task.
 func (r *runner) putBack(t *task, now time.Time, err error) {
 	pause := t.pause + rand.N(t.pause/4+1)
 	var l *later
@@ -174,13 +173,13 @@ func (r *runner) putBack(t *task, now time.Time, err error) {
 	r.waiting = append(r.waiting, t)
 }
 
-// Notices says what became of the notices for an action since the process started.
+// Notices counts the notices for an action since the process started.
 type Notices struct {
 	Action          string
 	Delivered, Lost int64
 }
 
-// Notices returns that of all actions, by name.
+// Notices returns the counts of all actions, by name.
 func (m *Monitor) Notices() (all []Notices) {
 	for _, name := range m.ActionNames() {
 		all = append(all, Notices{name, m.runs[name].done.Load(), m.runs[name].lost.Load()})

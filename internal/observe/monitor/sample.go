@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/observe/tally"
 )
 
-// Namespaces of the metrics of queues: what SQS tells of itself, under its names, and what it does
-// not. All have the dimension QueueName.
+// Namespaces of the metrics of queues: those of SQS, and those that only tenaq has. All have the
+// dimension QueueName.
 const (
 	awsSQS   = "AWS/SQS"
 	tenaqSQS = "Tenaq/SQS"
@@ -18,24 +18,22 @@ const (
 	queueDimension = "QueueName"
 )
 
-// sampleEvery is how often it is looked where the messages are. What is counted is read once a
-// minute.
+// sampleEvery is how often gauges are sampled. Counters are read once a minute.
 const sampleEvery = 5 * time.Second
 
-// activeFor is how long after the last thing that happened to it an empty queue still has data, as
-// in SQS. [METRIC-2]
+// activeFor is how long an empty queue still has data after its last event, as in SQS. [METRIC-2]
 const activeFor = 6 * time.Hour
 
-// surveyMax is how long the writer may take to tell of all queues. Alarms on other things do not
-// wait for it longer.
+// surveyMax is how long the writer may take to report all queues, because all other alarms wait for
+// it.
 const surveyMax = 20 * time.Second
 
-// surveyPage is how many queues the writer looks at in one go. A page takes a turn: with small ones
-// a hundred thousand queues would not be through in surveyMax where the disk is slow.
+// surveyPage is the number of queues that the writer reports in one turn. With small pages, a
+// hundred thousand queues on a slow disk would take longer than surveyMax.
 const surveyPage = 250
 
-// unusedMax is how many queues have data to which nothing has happened since the start, besides
-// those that alarms are about. [METRIC-2]
+// unusedMax is how many queues without an event since the start have data, besides those that
+// alarms watch. [METRIC-2]
 const unusedMax = 1000
 
 // sights are what was seen of the queues.
@@ -47,8 +45,8 @@ type sights struct {
 	past   int // the last round of the last minute, or a later one that has failed
 	unused int // queues that count for unusedMax
 
-	complete bool // all queues have been told of since the start
-	lost     bool // what was told since then, so that all have to be told of again
+	complete bool // all queues were reported since the start
+	lost     bool // a report since then, so all queues must be reported again
 	leftOut  bool // data of this minute, because there are too many metrics
 	wasOut   bool // data of the last one
 }
@@ -57,7 +55,7 @@ type sights struct {
 type sight struct {
 	target string // where its dead letters go
 	fifo   bool
-	round  int   // in which it was told of last
+	round  int   // of its last report
 	data   *data // nil when it has none [METRIC-2]
 }
 
@@ -147,9 +145,8 @@ func ofQueue(namespace, name, queue string) series.Metric {
 		Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
 }
 
-// sample looks at all queues and returns how long that took. Where it is not told where the
-// messages are, because there is too much to do, the minute has fewer looks; what is counted is
-// complete.
+// sample samples all queues and returns how long that took. If the writer is too busy to report,
+// the minute has fewer samples; counters are always complete.
 func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	begun := time.Now()
 	s := &m.sights
@@ -166,7 +163,7 @@ func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	return time.Since(begun)
 }
 
-// watched are the queues that alarms are about.
+// watched returns the queues that alarms watch.
 func (m *Monitor) watched() map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,8 +180,8 @@ func (m *Monitor) watched() map[string]bool {
 	return found
 }
 
-// survey asks where the messages are: of all queues once, and from then on of those that may have
-// changed.
+// survey asks the writer where the messages are: of all queues once, and then of queues that may
+// have changed.
 func (m *Monitor) survey(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, surveyMax)
 	defer cancel()
@@ -218,7 +215,7 @@ func (m *Monitor) survey(ctx context.Context) {
 	}
 }
 
-// surveyNews asks for what has changed, and reports whether it was told of all of that.
+// surveyNews asks for the queues that have changed, and reports whether all were reported.
 func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 	for op := (&engine.News{Max: surveyPage}); ; {
 		if err := m.cfg.Queues.Do(ctx, op); err != nil {
@@ -236,7 +233,7 @@ func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 	}
 }
 
-// surveyAll asks for all queues, and reports whether it was told of them.
+// surveyAll asks for all queues, and reports whether all were reported.
 func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
 	for op := (&engine.Survey{Max: surveyPage, Watch: true}); ; op.After = op.Last {
 		if err := m.cfg.Queues.Do(ctx, op); err != nil {
@@ -286,8 +283,8 @@ func (s *sights) forget(name string) {
 	delete(s.queues, name)
 }
 
-// begin returns the data of a queue to which something has happened. Looked says that there were
-// looks in this minute before: where the data begins now, they have found the queue empty.
+// begin returns the data of a queue that has had an event. Looked says that this minute had samples
+// before: if the data begins now, they found the queue empty.
 func (s *sights) begin(q *sight, looked bool) *data {
 	switch {
 	case q.data == nil:
@@ -369,7 +366,7 @@ func (m *Monitor) put(name string, q *data) {
 	m.write(ofQueue(awsSQS, "SentMessageSize", name), q.sizes, "Bytes")
 }
 
-// write puts data into the series. That there are too many queues is said once, until a minute has
+// write puts data into the series. It logs once that there are too many queues, until a minute has
 // room for all data.
 func (m *Monitor) write(metric series.Metric, set series.Set, unit string) {
 	err := m.series.Put(metric, m.sights.minute, set, unit)

@@ -10,12 +10,12 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The alarms that every queue has. They are templates: of each queue that something happens to
-// there is one alarm of each kind that concerns it, and its name is QUEUE/KIND. [ALARM-51]
+// The built-in alarms. They are templates: each queue in use has one alarm of each kind that
+// applies to it, with the name QUEUE/KIND. [ALARM-51]
 //
-// What they count is counted where it happens and not made up from the difference of two numbers
-// whose times do not line up: a delete that removes nothing is work that somebody else has done or
-// is doing, whatever was sent when.
+// They use counts of the event itself, and not the difference of two counts whose times do not line
+// up. A delete that removes nothing is work that another worker has done or is doing, whenever the
+// message was sent.
 
 // A Kind is one of the templates.
 type Kind string
@@ -32,7 +32,7 @@ const (
 	KindNearExpiry    Kind = "near-expiry"
 	KindStuck         Kind = "in-flight-stuck"
 
-	// On what redrivers and relays tell of themselves.
+	// On what redrivers and relays report.
 	KindRedriverSilent Kind = "redriver-silent"
 	KindRedriverFails  Kind = "redriver-fails"
 	KindBreakerOpen    Kind = "breaker-open"
@@ -41,8 +41,8 @@ const (
 	KindRowsParked     Kind = "rows-parked"
 )
 
-// A Teller is a namespace in which programs tell of themselves: those of tenaq put a few metrics
-// there every minute, with one dimension, the queue or the outbox that they are about.
+// A Teller is a namespace in which the programs of tenaq report: a few metrics a minute, with one
+// dimension, their queue or their outbox.
 type Teller string
 
 // The namespaces of redrivers and of relays of an outbox.
@@ -51,7 +51,7 @@ const (
 	Relays    Teller = "Tenaq/Outbox"
 )
 
-// What they tell.
+// The metrics that they report.
 const (
 	BreakerState = "BreakerState" // of a redriver: 0 closed, 1 open, 2 half open
 	StepFailed   = "StepFailed"   // of a redriver: 1 when its latest step failed
@@ -70,21 +70,20 @@ type template struct {
 	applies func(v *view) bool
 	rule    func(v *view) alarm.Rule
 
-	// may reports whether the last minute could have brought the alarm about. Nothing else is
-	// evaluated of a queue that is well, so that ten thousand of them cost little.
+	// may reports whether the last minute could have caused the alarm. Otherwise the rule is not
+	// evaluated, so ten thousand healthy queues cost little.
 	may func(v *view) bool
 
-	// news reports whether the last minute has brought more of what the alarm is about, which is
-	// told although its state is the same. Nil for never.
+	// news reports whether the last minute brought more of what the alarm is about, which sends a
+	// notice although the state is the same. Nil means never.
 	news func(v *view) bool
 
-	// told is set where the alarm is on what a program tells of itself, and sign is the metric that
-	// shows that it does. Such an alarm is evaluated as long as it is known that there was one: its
-	// silence is what matters.
+	// told is set if the alarm is on the reports of a program, and sign is the metric that every
+	// report has. The alarm is evaluated while the program is known, because its silence matters.
 	told Teller
 	sign string
 
-	// commands show more. QUEUE is the name of the queue.
+	// commands show more. QUEUE stands for the name of the queue, here and in advice.
 	commands []string
 }
 
@@ -93,27 +92,27 @@ type view struct {
 	queue       string
 	gauge       *engine.Gauge
 	minute      *counts
-	dead        bool // it is where dead letters go, or a parking lot
+	dead        bool // it is a dead-letter queue or a parking lot
 	inFlightMax int
 }
 
-// deadName is a name that ends like that of a dead-letter queue or a parking lot: a word of its
-// own, in any case, or the last hump of a name such as OrdersParkingLotQueue.
+// deadName matches names that end like that of a dead-letter queue or a parking lot: in a word of
+// its own, in any case, or in the last hump of a name such as OrdersParkingLotQueue.
 var deadName = regexp.MustCompile(`(^|[-_])(?i:dlq|dead([-_]?letters?)?|parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$` +
 	`|[a-z0-9](DLQ|Dlq|Dead(Letters?)?|Parked|Parking(Lots?)?)(Queue)?([.]fifo)?$`)
 
-// parkingName is a name that ends like that of a parking lot.
+// parkingName matches names that end like that of a parking lot.
 var parkingName = regexp.MustCompile(`(?i:parked|parking([-_]?lots?)?)([-_]?(?i:queue))?([.]fifo)?$`)
 
-// ParkingName reports whether a queue of that name is taken for a parking lot: one of dead letters
-// that no redriver brings back.
+// ParkingName reports whether a queue of that name counts as a parking lot, whose messages no
+// redriver brings back.
 func ParkingName(queue string) bool { return DeadName(queue) && parkingName.MatchString(queue) }
 
-// DeadName reports whether a queue of that name is taken for one of dead letters, whatever its
-// policies say.
+// DeadName reports whether a queue of that name counts as a dead-letter queue, whatever policies
+// say.
 func DeadName(queue string) bool { return deadName.MatchString(queue) }
 
-// counted returns what a metric of countTable was in the last minute.
+// counted returns the value of a counter in the last minute.
 func (v *view) counted(name string) int64 {
 	for i := range countTable {
 		if countTable[i].name == name {
@@ -127,8 +126,8 @@ func (v *view) metric(namespace, name string, stat series.Stat) alarm.Query {
 	return alarm.Query{Metric: ofQueue(namespace, name, v.queue), Stat: stat, Period: 60}
 }
 
-// above is a rule on a single metric, in alarm when so many of so many minutes are above the
-// threshold.
+// above returns a rule on one metric: in alarm if it is above the threshold in so many of so many
+// minutes.
 func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule {
 	q.ID, q.Return = "m", true
 	return alarm.Rule{
@@ -137,7 +136,7 @@ func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule
 	}
 }
 
-// math is a rule on an expression.
+// math returns a rule on an expression.
 func math(
 	expression string, threshold float64, datapoints, periods int, queries ...alarm.Query,
 ) alarm.Rule {
@@ -323,7 +322,7 @@ func silent(by Teller, sign string) func(v *view) alarm.Rule {
 	}
 }
 
-// Metric names what a program tells of a queue, or of an outbox.
+// Metric returns the metric of a program that reports about a queue or an outbox.
 func (t Teller) Metric(name, about string) series.Metric {
 	return series.Metric{Namespace: string(t), Name: name,
 		Dimensions: []series.Dimension{{Name: t.dimension(), Value: about}}}
@@ -339,10 +338,10 @@ func (t Teller) dimension() string {
 // nearExpiryMin is the retention, in milliseconds, below which messages are meant to expire.
 const nearExpiryMin = 3600_000
 
-// shippedName names the alarm of a kind on a queue. Names of queues have no slash.
+// shippedName returns the name of a built-in alarm. Names of queues have no slash.
 func shippedName(queue string, kind Kind) string { return queue + "/" + string(kind) }
 
-// templateOf finds the template of the name of an alarm.
+// templateOf returns the queue and the template of a built-in alarm, nil for another name.
 func templateOf(name string) (queue string, t *template) {
 	slash := strings.LastIndexByte(name, '/')
 	if slash < 0 {
@@ -357,7 +356,7 @@ func templateOf(name string) (queue string, t *template) {
 	return "", nil
 }
 
-// shipped makes the definition of an alarm that every queue has.
+// shipped returns the definition of a built-in alarm.
 func (t *template) shipped(v *view, actions []string) Definition {
 	return Definition{
 		Name: shippedName(v.queue, t.kind),

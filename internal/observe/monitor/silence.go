@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// A Silence keeps alarms from telling anybody, for a while. They go on being evaluated; one that is
-// in another state than was told when the silence ends tells it then. [ALARM-49]
+// A Silence suppresses the notices of alarms for a while. The alarms are still evaluated. When the
+// silence ends, an alarm whose state differs from its last notice sends one. [ALARM-49]
 type Silence struct {
 	Match  string    `json:"match"` // the name of an alarm, where * stands for any text
 	Until  time.Time `json:"until"`
@@ -25,9 +25,8 @@ const (
 	silenceReasonMax = 1024
 )
 
-// Silence adds a silence, or takes the place of the one with the same Match; one that is over ends
-// it. It returns how many of the alarms that are known now it is about. It fails with ErrInvalid
-// and ErrLimit.
+// Silence adds a silence, or replaces the one with the same Match; one that is already over ends
+// it. It returns how many known alarms it matches. Errors are ErrInvalid and ErrLimit.
 func (m *Monitor) Silence(s Silence) (about int, err error) {
 	switch control := func(c rune) bool { return unicode.IsControl(c) }; {
 	case s.Match == "" || len(s.Match) > nameMax || strings.ContainsFunc(s.Match, control):
@@ -61,7 +60,7 @@ func (m *Monitor) Silence(s Silence) (about int, err error) {
 	return about, err
 }
 
-// means reports whether an alarm is one that the silence is about.
+// means reports whether the silence matches the name of an alarm.
 func (s *Silence) means(name string) bool {
 	parts := strings.Split(s.Match, "*")
 	rest, ok := strings.CutPrefix(name, parts[0])
@@ -79,7 +78,7 @@ func (s *Silence) means(name string) bool {
 	return strings.HasSuffix(rest, last)
 }
 
-// Silences returns those that last.
+// Silences returns the silences that are not over.
 func (m *Monitor) Silences() []Silence {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +88,7 @@ func (m *Monitor) Silences() []Silence {
 	})
 }
 
-// silenceOf returns the silence of an alarm that lasts longest.
+// silenceOf returns the longest silence of an alarm, nil if it has none.
 func (m *Monitor) silenceOf(name string) (longest *Silence) {
 	now := m.Now()
 	for i := range m.silences {
@@ -101,9 +100,8 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 	return longest
 }
 
-// Acknowledge notes that somebody knows of an alarm: it is not told again until its state has
-// changed. It fails with ErrNotFound when there is no such alarm, and with ErrInvalid when it is
-// not in alarm. [ALARM-47]
+// Acknowledge stops the reminders of an alarm until its state changes. It fails with ErrNotFound if
+// there is no such alarm, and with ErrInvalid if it is not in alarm. [ALARM-47]
 func (m *Monitor) Acknowledge(name string) error {
 	return m.mutate(func() (func(), error) {
 		e := m.alarms[name]

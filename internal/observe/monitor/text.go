@@ -10,11 +10,10 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// What people read. Names, descriptions and reasons come from whoever may call or send, so they are
-// one line each, of bounded length, without control characters, and without what Slack would take
-// for a mention or a link.
+// Texts for people. Names, descriptions and reasons come from clients. So each becomes one line of
+// bounded length, without control characters and without what Slack takes for a mention or a link.
 
-// Bounds of what strangers write, in bytes.
+// Bounds of texts from clients, in bytes.
 const (
 	nameMax   = 255
 	reasonMax = 300
@@ -107,7 +106,7 @@ func together(notices []*Notice) string {
 // forSlack takes its meaning from what Slack would make mentions and links of.
 var forSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Commands are those that show more of what an alarm is about.
+// Commands returns the commands that show more about an alarm.
 func (m *Monitor) Commands(s *Status) []string { return m.commands(s.Name, s.Queue, s.State) }
 
 var (
@@ -115,8 +114,8 @@ var (
 	plainWord    = regexp.MustCompile(`^[A-Za-z0-9_./@-]+$`)
 )
 
-// commands has no command about a queue whose name is none, and quotes what somebody might have
-// made up.
+// commands returns no command for an impossible name of a queue, and quotes names that a client may
+// have made up.
 func (m *Monitor) commands(name, queue string, state alarm.State) (list []string) {
 	_, t := templateOf(name)
 	add := func(command string, remote bool) {
@@ -146,13 +145,14 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 	return list
 }
 
-// Commands about dead letters. A redriver plans for a dead-letter queue; what it parked is listed.
+// Commands about dead letters: the plan for a dead-letter queue, and the list of a parking lot.
 const (
 	redrivePlan = "tenaq redrive plan QUEUE"
 	parkedList  = "tenaq redrive parked list QUEUE"
 )
 
-// isParkingLot reports whether a queue is a parking lot: its name says so, or a redriver does.
+// isParkingLot reports whether a queue is a parking lot, by its name or by the report of a
+// redriver.
 func (m *Monitor) isParkingLot(queue string) bool {
 	if ParkingName(queue) {
 		return true
@@ -162,8 +162,8 @@ func (m *Monitor) isParkingLot(queue string) bool {
 	return m.series != nil && len(m.series.List(lot)) > 0
 }
 
-// ShippedCommands returns all commands that notices of the alarms may have that every queue has,
-// with the name of a queue and an endpoint.
+// ShippedCommands returns all commands that notices of built-in alarms may have, for a queue and an
+// endpoint. Tests run them.
 func ShippedCommands(queue, endpoint string) (all []string) {
 	m := &Monitor{cfg: Config{Endpoint: endpoint}}
 	for i := range templates {
@@ -173,7 +173,7 @@ func ShippedCommands(queue, endpoint string) (all []string) {
 	return append(all, m.commands("another-alarm", queue, alarm.Alarm)...)
 }
 
-// shellWord makes one word of a text for a shell, that is no flag.
+// shellWord makes one word for a shell of a text, which is never read as a flag.
 func shellWord(s string) string {
 	word := clean(s, nameMax)
 	if !plainWord.MatchString(word) {

@@ -8,10 +8,9 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// Try runs an action once with a notice that says that it is a test. What went wrong is in the log,
-// since it may show what the configuration says. It fails with ErrNoAction when the configuration
-// declares no such action, with ErrBusy while somebody else tries it, and else with ErrAction.
-// [ALARM-43]
+// Try runs an action once with a test notice. The reason of a failure is in the log only, because
+// it may show parts of the configuration. Errors are ErrNoAction for an action that is not
+// declared, ErrBusy while another test of it runs, and ErrAction. [ALARM-43]
 func (m *Monitor) Try(ctx context.Context, action string) error {
 	r := m.runs[ActionName(action)]
 	if r == nil {

@@ -1,11 +1,10 @@
-// Package series keeps what metrics were, minute by minute, for a few hours: enough for alarms, and
-// for whoever asks what has just happened. It is memory and nothing else: a process that starts
-// again begins with none.
+// Package series keeps the values of metrics, minute by minute, for a few hours. That is enough for
+// alarms and for questions about what has just happened. It keeps them in memory only, so a restart
+// loses them.
 //
-// A metric is a name in a namespace, with dimensions. Of each minute it has a Set, as CloudWatch
-// has: the smallest and the largest value, their sum, and how many there were. What a metric was in
-// a longer period is made up from the Sets of its minutes, so every statistic but percentiles is
-// exact.
+// A metric is a name in a namespace, with dimensions. Each minute has a Set, as in CloudWatch:
+// minimum, maximum, sum and number of the values. The Set of a longer period is merged from those
+// of its minutes, so every statistic except percentiles is exact.
 //
 // Time is Unix milliseconds and comes in as an argument. A Store may be used from any goroutine.
 package series
@@ -35,7 +34,7 @@ func (m Metric) Sorted() Metric {
 	return m
 }
 
-// A Set is what some values have in common. The zero Set has none.
+// A Set summarizes some values. The zero Set has none.
 type Set struct{ Min, Max, Sum, Count float64 }
 
 // One is the Set of one value.
@@ -52,7 +51,7 @@ func (s Set) Merge(o Set) Set {
 	return Set{min(s.Min, o.Min), max(s.Max, o.Max), s.Sum + o.Sum, s.Count + o.Count}
 }
 
-// A Stat is what is asked of a Set.
+// A Stat is a statistic of a Set.
 type Stat string
 
 // The statistics. Their names are CloudWatch's.

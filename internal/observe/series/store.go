@@ -16,14 +16,14 @@ type Config struct {
 	RunsMax    int
 	MetricsMax int // zero for 200,000
 
-	// Own are namespaces whose metrics do not count for MetricsMax, but for OwnMax, 2,000,000 when
-	// zero: what others put takes no room from them.
+	// Own are namespaces whose metrics count against OwnMax, 2,000,000 when zero, and not against
+	// MetricsMax: metrics of clients take no room from them.
 	Own    []string
 	OwnMax int
 }
 
-// ahead is how far ahead of the Store data may lie, in minutes: clocks differ. CloudWatch has the
-// same.
+// ahead is how far ahead of the Store data may lie, in minutes, because clocks differ. CloudWatch
+// has the same bound.
 const ahead = 120
 
 // Why a Put was refused.
@@ -50,8 +50,8 @@ type Store struct {
 	floored bool
 }
 
-// New returns an empty Store. It knows the time by what Drop tells it, so whoever owns it calls
-// Drop every minute; before the first call data of any time is taken.
+// New returns an empty Store. It learns the time from Drop, which its owner calls every minute.
+// Before the first call it accepts data of any time.
 func New(c Config) *Store {
 	return &Store{
 		keep:       int64(cmp.Or(c.Keep, 3*time.Hour) / time.Minute),
@@ -63,11 +63,10 @@ func New(c Config) *Store {
 	}
 }
 
-// Put adds the values of a Set to those that m has in the minute of at. The first unit that is told
-// with a metric is its unit; a later one is not looked at. A Set without values is nothing: it does
-// not even make a metric known.
+// Put adds the values of a Set to those that m has in the minute of at. The first unit of a metric
+// stays; later ones are ignored. A Set without values has no effect.
 //
-// Errors are ErrInvalid, ErrTooOld, ErrTooNew and ErrFull, wrapped; nothing has changed then.
+// Errors are ErrInvalid, ErrTooOld, ErrTooNew and ErrFull, wrapped, and leave the Store unchanged.
 func (s *Store) Put(m Metric, at int64, set Set, unit string) error {
 	if set.Count == 0 {
 		return nil
@@ -98,7 +97,7 @@ func (s *Store) Put(m Metric, at int64, set Set, unit string) error {
 	return nil
 }
 
-// obtain returns the track of a metric, which it makes when there is none.
+// obtain returns the track of a metric, and makes it if there is none.
 func (s *Store) obtain(m Metric, unit string) (*track, error) {
 	if t := s.track(m); t != nil {
 		if t.unit == "" {
@@ -146,7 +145,7 @@ type Interval struct {
 	Set Set
 }
 
-// Sets returns all that is known of m in the periods between from and to, like Points.
+// Sets returns the Sets of m in the periods between from and to, like Points.
 func (s *Store) Sets(m Metric, period, from, to int64) []Interval {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *Store) Sets(m Metric, period, from, to int64) []Interval {
 	return t.sets(period/60, minuteOf(from), minuteOf(to))
 }
 
-// A Filter says which metrics are meant. The zero Filter means all.
+// A Filter selects metrics. The zero Filter selects all.
 type Filter struct {
 	Namespace, Name string // empty for any
 	// which the metric must have, among others; an empty value stands for any
@@ -165,8 +164,8 @@ type Filter struct {
 	Since      int64 // data in this minute or later; zero for any
 }
 
-// List returns the metrics that a filter means, in the order of their namespaces, names and
-// dimensions. Nobody may change their dimensions.
+// List returns the metrics that a filter selects, in the order of Compare. Their dimensions must
+// not be changed.
 func (s *Store) List(f Filter) []Metric {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +197,7 @@ func (f Filter) means(t *track) bool {
 	return f.Since == 0 || t.end() > minuteOf(f.Since)
 }
 
-// Unit returns the unit of a metric; empty when none was told.
+// Unit returns the unit of a metric, empty if none was given.
 func (s *Store) Unit(m Metric) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,10 +218,9 @@ func (s *Store) Forget(m Metric) {
 	}
 }
 
-// Drop removes the data of the minutes before the one of before, and the metrics that have no
-// other. It is how a Store learns the time: from now on it takes data from that minute on, up to 2
-// hours beyond the time it keeps. A clock that was set back may say an earlier minute than the last
-// time.
+// Drop removes the data before the minute of before, and the metrics that have no other data. It
+// also sets the time of the Store: from now on Put accepts data from that minute to 2 hours beyond
+// the time that is kept. After a clock was set back, the minute may be earlier than the last one.
 func (s *Store) Drop(before int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,8 +254,8 @@ func (s *Store) sweep() {
 	})
 }
 
-// shrink removes the oldest minutes of all metrics until there is room again: for a sixteenth more
-// than is needed, since it looks at every run to find out which minutes these are.
+// shrink removes the oldest minutes of all metrics. It makes room for a sixteenth more than needed,
+// because finding these minutes takes a look at every run.
 func (s *Store) shrink() {
 	ends := make([]int64, 0, s.runs)
 	for _, t := range s.order {

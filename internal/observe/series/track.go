@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// A track is what is kept of one metric: runs, in order, that do not overlap. Two that follow each
-// other at once have different Sets, so a metric that does not change has one run, however long it
-// does not.
+// A track is the data of one metric: runs in order that do not overlap. Adjacent runs have
+// different Sets, so a metric that does not change has one run.
 type track struct {
 	metric Metric
 	unit   string
 	runs   []run
 }
 
-// A run is some minutes in a row, each of which has the same Set.
+// A run is some minutes in a row with the same Set.
 type run struct {
 	first, n int64 // minutes
 	set      Set
@@ -34,8 +33,8 @@ func (t *track) end() int64 {
 	return t.runs[len(t.runs)-1].end()
 }
 
-// find returns the index of the first run that ends after a minute: the one that holds it, if any
-// does.
+// find returns the index of the first run that ends after a minute: the run of the minute, if it
+// has one.
 func (t *track) find(minute int64) int {
 	n := len(t.runs)
 	if n > 0 && t.runs[n-1].first <= minute { // nearly always
@@ -47,8 +46,7 @@ func (t *track) find(minute int64) int {
 	return sort.Search(n, func(i int) bool { return t.runs[i].end() > minute })
 }
 
-// put merges a Set into a minute. It reports false, and has changed nothing, when the result is not
-// finite.
+// put merges a Set into a minute. It reports false and changes nothing if the result is not finite.
 func (t *track) put(minute int64, set Set) bool {
 	i := t.find(minute)
 	from, to := i, i // the runs that are replaced
@@ -78,7 +76,7 @@ func (t *track) put(minute int64, set Set) bool {
 	return true
 }
 
-// join appends a run to those before it, or makes the last of them longer.
+// join appends a run, or extends the last one.
 func join(runs []run, r run) []run {
 	if r.n == 0 {
 		return runs
@@ -111,7 +109,7 @@ func (t *track) sets(period, from, to int64) (found []Interval) {
 	return found
 }
 
-// trim removes the minutes before first, and returns how many runs went.
+// trim removes the minutes before first, and returns the number of removed runs.
 func (t *track) trim(first int64) (gone int) {
 	gone = sort.Search(len(t.runs), func(i int) bool { return t.runs[i].end() > first })
 	t.runs = slices.Delete(t.runs, 0, gone)
@@ -125,14 +123,14 @@ func (t *track) trim(first int64) (gone int) {
 	return gone
 }
 
-// valid reports whether a Set can be the Set of some values.
+// valid reports whether a Set can summarize some values.
 func (s Set) valid() bool {
 	finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 	return s.Count > 0 && s.Min <= s.Max && finite(s.Min) && finite(s.Max) && finite(s.Sum) &&
 		finite(s.Count)
 }
 
-// times returns the Set of the values of a Set, n times each.
+// times returns the Set of the same values, n times each.
 func (s Set) times(n float64) Set {
 	s.Sum, s.Count = s.Sum*n, s.Count*n
 	return s
@@ -147,7 +145,7 @@ func minuteOf(at int64) int64 {
 	return m
 }
 
-// appendKey appends what no other metric has.
+// appendKey appends a key that identifies the metric.
 func (m Metric) appendKey(key []byte) []byte {
 	add := func(s string) {
 		key = append(binary.AppendUvarint(key, uint64(len(s))), s...)

@@ -1,6 +1,6 @@
-// Package tally counts what happens to queues while the process runs. It is no part of a queue:
-// nothing of it is on disk, and no answer depends on it. The engine writes it, the broker adds what
-// only it knows, and whoever is asked for metrics reads it at any time.
+// Package tally counts events of queues while the process runs. The counts are not on disk, and no
+// answer to a client depends on them. The engine and the broker write them; the metrics and the
+// monitor read them at any time.
 package tally
 
 import (
@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/observe/metric"
 )
 
-// A Queue counts what has happened to one queue since the process started.
+// A Queue counts the events of one queue since the process started.
 type Queue struct {
 	Account, Name string
 
@@ -20,14 +20,14 @@ type Queue struct {
 	Redelivered  metric.Counter // of these, those that had been handed out before
 	Empty        metric.Counter // receives that were answered without a message
 
-	// Deliveries that ended because their visibility timeout was over, counted when the message is
-	// handed out or moved the next time; one that was given back with a timeout of zero is not
-	// among them. Of those in TimedOutChanged the consumer had changed the timeout before: it has
-	// stopped to extend it, or has put the message off. [METRIC-21]
+	// Deliveries whose visibility timeout expired, counted at the next receive or move of the
+	// message. A message put back with a timeout of zero does not count. In TimedOutChanged the
+	// consumer had changed the timeout: it stopped extending it, or postponed the message.
+	// [METRIC-21]
 	TimedOut, TimedOutChanged metric.Counter
 
-	// Deletes that were answered as done: with the handle of the newest delivery, with an older
-	// one, which removes nothing, or of a message that was gone already.
+	// Successful deletes: with the handle of the newest delivery, with an older one, which removes
+	// nothing, or of a message that was already gone.
 	Deleted, DeletedStale, DeletedGone metric.Counter
 
 	Expired     metric.Counter // messages whose retention was over
@@ -39,7 +39,7 @@ type Queue struct {
 	Waited  *metric.Histogram // seconds from the send to the first receive
 	Handled *metric.Histogram // seconds from the newest receive to the delete with its handle
 
-	// SizeExtremes are those of Sizes since somebody last took them.
+	// SizeExtremes are those of Sizes, for the monitor.
 	SizeExtremes metric.Extremes
 }
 
@@ -59,8 +59,7 @@ func (q *Queue) AddDeleted(ms int64) {
 	q.Handled.Observe(float64(ms) / 1000)
 }
 
-// Queues are those to which something has happened. The zero value is ready, and may be used from
-// any goroutine.
+// Queues are the queues with events. The zero value is ready, and may be used from any goroutine.
 type Queues struct{ m sync.Map } // of *Queue, by id
 
 type id struct{ account, name string }
@@ -80,10 +79,10 @@ func (all *Queues) Of(account, name string) *Queue {
 	return found.(*Queue)
 }
 
-// Drop forgets a queue that is deleted.
+// Drop forgets a deleted queue.
 func (all *Queues) Drop(account, name string) { all.m.Delete(id{account, name}) }
 
-// Each calls f with all of them, in no order.
+// Each calls f with all queues, in no particular order.
 func (all *Queues) Each(f func(*Queue)) {
 	all.m.Range(func(_, v any) bool {
 		f(v.(*Queue))
