@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Answers returns what the endpoint of a workload answers to each of its actions, for a server that
-// has nothing behind it.
+// Answers returns the answer of a workload's endpoint to each of its actions, for a server that
+// does nothing.
 func Answers(ctx context.Context, w Work) (answers map[string][]byte, err error) {
 	w.Queue, w.Depth, w.Polls = w.Queue+"-answers", 0, 0
 	if w.Kind == Receive {

@@ -1,19 +1,17 @@
-// Package bench loads SQS endpoints over raw HTTP and says how they compare.
+// Package bench loads SQS endpoints over raw HTTP and compares them.
 //
-// What a machine does in a second says more about the machine than about the program, so what is
-// measured here is measured against something else in the same run: contenders take turns of a
-// second or so, for some rounds, and each is told with the median of its rates divided by that of
-// the first one in the same round. A contender is a workload on an endpoint; the first one may be a
-// server that does nothing on the same HTTP stack, an empty queue beside a deep one, or the engine
-// without HTTP.
+// An absolute rate says more about the machine than about the program. So contenders take turns of
+// about a second, for some rounds, and the result of each is the median ratio of its rate to that
+// of the first contender in the same round. A contender is a workload on an endpoint. The first one
+// may be a server that does nothing on the same HTTP stack, an empty queue beside a deep one, or
+// the engine without HTTP.
 //
-// The clients are connections that write requests made beforehand and read no more of an answer
-// than they need. They send one request after the other; with a rate they send at moments that were
-// fixed before, and the latency counts from that moment on, whether or not a connection was free
-// then: a server that stands still for a second has made everybody wait who came in that second.
+// The clients are connections that write prepared requests and read no more of an answer than they
+// need. They send one request after the other, or at a fixed rate. With a rate, latency counts from
+// the moment at which a request was due, whether or not a connection was free: a server that pauses
+// for a second delays every request of that second.
 //
-// It leaves to others: child processes (internal/child), and what the figures should be
-// (internal/bench/budget).
+// It leaves child processes to internal/child, and the bounds to internal/bench/budget.
 package bench
 
 import (
@@ -25,23 +23,23 @@ import (
 
 // A Contender takes part in a comparison.
 type Contender interface {
-	// Prepare is called once, before the first round. Done is how much of the preparation, from 0
-	// to 1, has been done.
+	// Prepare is called once, before the first round. It calls done with the share that is done,
+	// from 0 to 1.
 	Prepare(ctx context.Context, done func(share float64)) error
 
-	// Round works for a while and returns what was done. Load is the same in each round and for
-	// each contender.
+	// Round works for the time of a round and returns what was done. All rounds of all contenders
+	// have the same load.
 	Round(ctx context.Context, load Load) (Tally, error)
 
-	// Close ends what Prepare has begun. It leaves queues as they are.
+	// Close ends what Prepare began.
 	Close() error
 }
 
-// A Load says how much the contenders are asked for.
+// A Load is the load of a round.
 type Load struct {
 	Clients int           // connections, each with one request at a time; 64 when zero
-	Rate    float64       // steps a second of all clients together; as many as they can when zero
-	Round   time.Duration // how long a round takes; a second when zero
+	Rate    float64       // steps per second of all clients together; unlimited when zero
+	Round   time.Duration // duration of a round; a second when zero
 }
 
 func (l Load) withDefaults() Load {
@@ -54,7 +52,7 @@ func (l Load) withDefaults() Load {
 	return l
 }
 
-// A Tally is what came of a round, or of all of a contender's.
+// A Tally counts what was done in one or more rounds.
 type Tally struct {
 	Steps     int64 // of the workload: requests, or lives of messages
 	Requests  int64
@@ -66,7 +64,7 @@ type Tally struct {
 	Latency   Latencies // of the steps
 }
 
-// Add counts what came of another round.
+// Add adds the tally of another round.
 func (t *Tally) Add(o *Tally) {
 	t.Steps += o.Steps
 	t.Requests += o.Requests
@@ -78,30 +76,30 @@ func (t *Tally) Add(o *Tally) {
 	t.Latency.Merge(&o.Latency)
 }
 
-// Rate is how many messages a second were handled.
+// Rate returns the messages handled per second.
 func (t *Tally) Rate() float64 { return float64(t.Messages) / max(t.Took.Seconds(), 1e-9) }
 
-// A Result is what became of one contender.
+// A Result is the result of one contender.
 type Result struct {
 	Tally
 
-	// Ratio is the median, over all rounds, of the rate divided by the first contender's in the
-	// same round; Least and Most are the extremes. They are 1 for the first contender.
+	// Ratio is the median over all rounds of the rate divided by that of the first contender; Least
+	// and Most are the extremes. All are 1 for the first contender.
 	Ratio, Least, Most float64
 }
 
-// Progress is told how far a comparison is; nil is nobody.
+// Progress receives the share of a comparison that is done; nil means no subscriber.
 type Progress func(what string, share float64)
 
-// Named is a contender with the name that progress is told under.
+// Named is a contender with its name for progress.
 type Named struct {
 	Name string
 	Contender
 }
 
-// Compare prepares the contenders, gives each a round that does not count and then as many as
-// rounds says, in turns, and returns one result for each. It ends early, with an error, when ctx
-// does or a contender fails.
+// Compare prepares the contenders, gives each a round that does not count, and then takes turns for
+// the given number of rounds. It returns one result for each. It ends early, with an error, when
+// ctx ends or a contender fails.
 func Compare(
 	ctx context.Context, load Load, rounds int, progress Progress, contenders ...Named,
 ) (results []Result, err error) {

@@ -18,7 +18,7 @@ type client struct {
 	deletes request
 
 	latency *latencies
-	told    func(action string, answer []byte) // is told of each answer, if set
+	told    func(action string, answer []byte) // gets each answer, if set
 }
 
 func (w *working) client(ctx context.Context) (*client, error) {
@@ -37,7 +37,7 @@ func (w *working) client(ctx context.Context) (*client, error) {
 	return c, nil
 }
 
-// throttledPause is how long a client waits that was refused for overload.
+// throttledPause is how long a client pauses after a refusal for overload.
 const throttledPause = 10 * time.Millisecond
 
 // work does steps until the round is over.
@@ -79,7 +79,7 @@ func (c *client) step(ctx context.Context) error {
 	return c.consume(ctx)
 }
 
-// send sends some messages in one request. It reports false when they were refused for overload.
+// send sends some messages in one request. It reports false if they were refused for overload.
 func (c *client) send(ctx context.Context, n int) (sent bool, err error) {
 	r := &c.sends
 	switch {
@@ -107,7 +107,7 @@ func (c *client) send(ctx context.Context, n int) (sent bool, err error) {
 	return answer != nil, err
 }
 
-// entry is the part of a request that describes the next message.
+// entry returns the part of a request that describes the next message.
 func (w *working) entry() string {
 	if w.Groups == 0 {
 		return fmt.Sprintf(`"MessageBody":%q`, w.text)
@@ -189,7 +189,7 @@ func Call(ctx context.Context, e Endpoint, action, body string) (answer []byte, 
 	return c.ask(ctx, &request{endpoint: &e, action: action, body: []byte(body)})
 }
 
-// member returns a text that an answer has at its top.
+// member returns a string member of an answer.
 func member(answer []byte, name string) (text string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(answer, &members) != nil {

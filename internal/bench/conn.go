@@ -22,8 +22,8 @@ const answerMax = 30 * time.Second
 // readBuffer holds the header of an answer.
 const readBuffer = 16 << 10
 
-// A conn is the connection of one client. It reads of an answer what it has to, so that what is
-// measured is the server.
+// A conn is the connection of one client. It reads no more of an answer than it needs, so that the
+// server is measured and not the client.
 type conn struct {
 	address *url.URL
 	r       *bufio.Reader
@@ -32,7 +32,7 @@ type conn struct {
 
 	mu   sync.Mutex
 	c    net.Conn
-	over bool // nothing more is to be done
+	over bool // it was closed
 }
 
 func dial(ctx context.Context, address *url.URL) (*conn, error) {
@@ -68,7 +68,7 @@ func (c *conn) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends the connection, and what goes on on it. It may be called from any goroutine.
+// close closes the connection and interrupts its request. It may be called from any goroutine.
 func (c *conn) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *conn) do(request []byte) (status int, body []byte, err error) {
 	return status, c.body, err
 }
 
-// header reads the header of an answer. Length is negative for a body in chunks.
+// header reads the header of an answer. The length is negative for a chunked body.
 func (c *conn) header() (length int, err error) {
 	for {
 		line, err := c.r.ReadSlice('\n')

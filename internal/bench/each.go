@@ -8,8 +8,8 @@ import (
 )
 
 // Each makes n requests of one action on a few connections, and returns when all have succeeded or
-// one has not. Body says what the i-th asks, and may be called from many goroutines; done is told,
-// by one at a time, how much is done, from 0 to 1.
+// one has failed. body returns the body of the i-th request, and may be called from many
+// goroutines. done gets the share that is done, from 0 to 1, one call at a time.
 func Each(
 	ctx context.Context, e Endpoint, action string, n int64,
 	done func(share float64), body func(i int64) string,
@@ -58,7 +58,7 @@ func parallel(ctx context.Context, n int, work func(context.Context) error) erro
 	return context.Cause(ctx)
 }
 
-// oneByOne makes a function that is told of progress fit for many goroutines.
+// oneByOne serializes the calls of a progress function.
 func oneByOne(done func(float64)) func(float64) {
 	var mu sync.Mutex
 	return func(share float64) {

@@ -14,10 +14,10 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// Engine returns the contender that makes the same lives of messages as a Work of the kind Life,
-// Batch in a command, with nothing but the engine and its store, in a directory that must be empty:
-// no HTTP, no goroutine per client, turns of 256 commands, each forced to disk while the next one
-// is made. What a server adds is what it costs beside this.
+// Engine returns the contender that does the work of a Work of the kind Life with nothing but the
+// engine and its store, in a directory that must be empty. There is no HTTP and no goroutine per
+// client. Turns have 256 commands, and each is forced to disk while the next one is made. The
+// difference to a server is what the server adds.
 func Engine(dir string, w Work) Contender {
 	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
 	return &engineOnly{dir: dir, Work: w}
@@ -94,8 +94,7 @@ func (e *engineOnly) commit() {
 	}
 }
 
-// Round makes messages live: as many sends as a turn has commands, then as many receives and
-// deletes.
+// Round alternates: as many sends as a turn has commands, then as many receives and deletes.
 func (e *engineOnly) Round(ctx context.Context, load Load) (t Tally, err error) {
 	load = load.withDefaults()
 	body := strings.Repeat("x", e.Size)

@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Latencies are times of which the percentiles are asked for, exact to one part in a thousand from
-// a microsecond to ten minutes. The zero value is empty.
+// Latencies are times with their percentiles, exact to one part in a thousand from a microsecond to
+// ten minutes. The zero value is empty.
 type Latencies struct{ h *hdrhistogram.Histogram }
 
 const latencyMax = 10 * time.Minute
@@ -33,7 +33,7 @@ func (l *Latencies) Merge(o *Latencies) {
 	}
 }
 
-// Count is how many times were added.
+// Count returns the number of times.
 func (l *Latencies) Count() int64 {
 	if l.h == nil {
 		return 0
@@ -41,7 +41,7 @@ func (l *Latencies) Count() int64 {
 	return l.h.TotalCount()
 }
 
-// At returns the time that percent of a hundred do not exceed; zero when there are none.
+// At returns a percentile, zero if there are no times.
 func (l *Latencies) At(percent float64) time.Duration {
 	if l.h == nil {
 		return 0
@@ -49,8 +49,8 @@ func (l *Latencies) At(percent float64) time.Duration {
 	return time.Duration(l.h.ValueAtQuantile(percent)) * time.Microsecond
 }
 
-// A latencies belongs to some of the clients. Each has 200 KB, too many for one of thousands of
-// clients to have its own.
+// A latencies is shared by some of the clients: at 200 KB each, it is too large for thousands of
+// clients to have their own.
 type latencies struct {
 	mu  sync.Mutex
 	all Latencies

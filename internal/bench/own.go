@@ -18,8 +18,8 @@ import (
 	"tenaq/internal/child"
 )
 
-// Servers are the processes that a measurement starts: a server with empty queues, and one that
-// does nothing.
+// Servers are the processes that a measurement starts: a server with empty queues, and a server
+// that does nothing.
 type Servers struct {
 	Dir    string // of the data; the temporary directory if empty
 	Signed bool
@@ -30,7 +30,7 @@ type Servers struct {
 	noop      *exec.Cmd
 }
 
-// The key of a server that demands signatures. Nobody else can reach that server.
+// The key of a server that demands signatures. Only this process reaches that server.
 const benchKey, benchSecret = "TENAQBENCH", "tenaq-bench-secret-of-a-server-that-lives-for-a-minute"
 
 // Start starts the server, with its data in a directory of its own.
@@ -65,7 +65,7 @@ func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
 	return e, err
 }
 
-// Baseline starts the server that does nothing, and returns a contender that does the same work
+// Baseline starts the server that does nothing, and returns the contender that does the same work
 // there.
 func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	answers, err := Answers(ctx, w)

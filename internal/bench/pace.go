@@ -11,7 +11,7 @@ type pace struct {
 	due         chan time.Time // moments at which steps are due; nil is at once
 }
 
-// newPace begins a round. With a rate somebody has to keep it.
+// newPace begins a round. With a rate, keep must run.
 func newPace(load Load) *pace {
 	p := &pace{began: time.Now()}
 	p.ends = p.began.Add(load.Round)
@@ -21,9 +21,8 @@ func newPace(load Load) *pace {
 	return p
 }
 
-// keep tells one client after the other that a step is due, until the round is over. A timer of
-// each client would be a millisecond late where the process has nothing else to do, which is more
-// than what is to be measured.
+// keep hands out the moments at which steps are due, until the round is over. A timer per client
+// would be a millisecond late in an idle process, which is more than what is measured.
 func (p *pace) keep(ctx context.Context, rate float64) {
 	defer close(p.due)
 	every := float64(time.Second) / rate
@@ -43,8 +42,8 @@ func (p *pace) keep(ctx context.Context, rate float64) {
 	}
 }
 
-// wait returns when a step is due, with the moment it was due at. It reports false when the round
-// is over. What is due while every client is busy is done late, and counts as late.
+// wait returns when a step is due, with the moment at which it was due. It reports false when the
+// round is over. A step that is due while every client is busy is late, and its latency shows it.
 func (p *pace) wait(ctx context.Context) (due time.Time, ok bool) {
 	if p.due != nil {
 		due, ok = <-p.due

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sleepPrecisely sleeps some microseconds longer than it is told, or less, when a signal comes.
+// sleepPrecisely sleeps a few microseconds longer than d, or less if a signal arrives.
 func sleepPrecisely(d time.Duration) {
 	t := syscall.NsecToTimespec(d.Nanoseconds())
 	_ = syscall.Nanosleep(&t, nil)

@@ -11,16 +11,15 @@ import (
 // pollWait is how long a long poll waits.
 const pollWait = 20 * time.Second
 
-// Polls are long polls that wait on a queue, one on each connection; the next begins when one has
-// ended. A nil *Polls is none.
+// Polls are long polls on a queue, one after the other on each connection. A nil *Polls has none.
 type Polls struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	failed atomic.Pointer[error]
 }
 
-// Poll lets n clients wait on a queue. All are connected before the first one asks, so that all
-// wait from nearly the same moment on, and their polls end together.
+// Poll starts n clients that poll a queue. All connect before the first one polls, so that their
+// polls begin and end together.
 func Poll(ctx context.Context, e Endpoint, url string, n int) (*Polls, error) {
 	clients := make([]*conn, 0, n)
 	for i := range n {
@@ -71,7 +70,7 @@ func poll(ctx context.Context, c *conn, r *request) error {
 	}
 }
 
-// Err returns why a poll has ended, if one has.
+// Err returns the error of the first poll that failed, if any.
 func (p *Polls) Err() error {
 	if p == nil {
 		return nil

@@ -14,20 +14,19 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// An Endpoint is where the SQS API is spoken.
+// An Endpoint is an endpoint of the SQS API.
 type Endpoint struct {
 	URL    *url.URL
 	Region string
 
-	// Credentials sign the requests; nil is for endpoints that ask for no signature.
+	// Credentials sign the requests; nil sends them unsigned.
 	Credentials aws.CredentialsProvider
 }
 
-// signedFor is how long a signature is used again for the same bytes. Servers accept one for 15
-// minutes.
+// signedFor is how long a signature is reused for the same bytes. Servers accept it for 15 minutes.
 const signedFor = time.Minute
 
-// A request is made once and sent many times. It belongs to one client.
+// A request is encoded once and sent many times. It belongs to one client.
 type request struct {
 	endpoint *Endpoint
 	action   string
@@ -39,7 +38,7 @@ type request struct {
 	signed time.Time
 }
 
-// set changes what the request says.
+// set changes the body of the request.
 func (r *request) set(format string, args ...any) {
 	r.body = fmt.Appendf(r.body[:0], format, args...)
 	r.bytes = r.bytes[:0]
@@ -71,7 +70,7 @@ func (r *request) wire(ctx context.Context) ([]byte, error) {
 	return r.bytes, nil
 }
 
-// sign returns the lines of the header that are the signature.
+// sign returns the header lines of the signature.
 func (r *request) sign(ctx context.Context) (string, error) {
 	keys, err := r.endpoint.Credentials.Retrieve(ctx)
 	if err != nil {

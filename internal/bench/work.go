@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Kind is what a step of a workload is.
+// A Kind is the kind of a step.
 type Kind string
 
 const (
@@ -20,8 +20,8 @@ const (
 	Life    Kind = "life"    // send Batch messages, receive as many and delete them: three requests
 )
 
-// A Work is a workload on a queue of its own, which Prepare creates and Close deletes, unless On
-// names another.
+// A Work is a workload on a queue of its own, which Prepare creates and Close deletes. With On it
+// uses a queue that exists.
 type Work struct {
 	Endpoint Endpoint
 	Queue    string // its name, which must be free
@@ -35,7 +35,7 @@ type Work struct {
 	Polls  int   // long polls that wait meanwhile, on another queue that stays empty
 }
 
-// New returns the contender that a workload is.
+// New returns the contender for a workload.
 func New(w Work) (Contender, error) {
 	w.Batch, w.Size = max(w.Batch, 1), cmp.Or(w.Size, 200)
 	switch {
@@ -58,7 +58,7 @@ func New(w Work) (Contender, error) {
 		unique: fmt.Sprintf("%x", time.Now().UnixNano())}, nil
 }
 
-// A working is a workload that takes part.
+// A working is a workload in a comparison.
 type working struct {
 	Work
 	text   string // of every body
@@ -73,7 +73,7 @@ type working struct {
 	cleanup []string // URLs of queues to delete
 }
 
-// Prepare creates the queue, fills it and lets the polls wait.
+// Prepare creates the queue, fills it and starts the polls.
 func (w *working) Prepare(ctx context.Context, done func(float64)) (err error) {
 	done(0)
 	if w.url = w.On; w.url == "" {
@@ -93,8 +93,8 @@ func (w *working) Prepare(ctx context.Context, done func(float64)) (err error) {
 	return w.fill(ctx, w.Depth, done)
 }
 
-// Fill creates the queue of a workload and lets Depth messages wait in it. It returns the URL of
-// the queue, which works may then be On, and which nobody deletes.
+// Fill creates the queue of a workload and sends Depth messages to it. It returns the URL of the
+// queue, for Work.On. The queue is not deleted.
 func Fill(ctx context.Context, w Work, done func(share float64)) (url string, err error) {
 	c, err := New(w)
 	if err != nil {
@@ -126,7 +126,7 @@ func (w *working) create(ctx context.Context, name string, fifo bool) (url strin
 // fillers is how many connections fill a queue.
 const fillers = 16
 
-// fill sends messages that are to wait in the queue, as many in a request as fit.
+// fill sends the messages that wait in the queue, as many per request as fit.
 func (w *working) fill(ctx context.Context, depth int64, done func(float64)) error {
 	batch := int64(min(10, max(1, 1<<20/w.Size)))
 	done = oneByOne(done)
@@ -161,8 +161,8 @@ func (w *working) fill(ctx context.Context, depth int64, done func(float64)) err
 	})
 }
 
-// Round has the clients work. What they have taken from the queue without putting anything there is
-// put there before.
+// Round makes the clients work. Before, it refills what the last round of receives has taken from
+// the queue.
 func (w *working) Round(ctx context.Context, load Load) (total Tally, err error) {
 	load = load.withDefaults()
 	if w.Kind == Receive {

@@ -1,9 +1,9 @@
 // Package budget measures what tenaq promises about speed and memory.
 //
-// Each Line is a scenario with a server of its own, on an empty directory that is removed
-// afterwards. A rate is measured as the ratio to another rate, in alternating rounds, so it says
-// little about the machine. The bounds are all in Lines; Config.Short measures smaller numbers and
-// judges only gross deviations of ratios.
+// Each Line is a scenario with its own server, on an empty directory that is removed afterwards.
+// Rates are measured as ratios to other rates, in alternating rounds, so they say little about the
+// machine. All bounds are in Lines. Config.Short measures smaller numbers and judges only gross
+// deviations of ratios.
 package budget
 
 import (
@@ -19,14 +19,14 @@ import (
 	"tenaq/internal/cli"
 )
 
-// Config says in which form lines are measured.
+// Config configures a measurement.
 type Config struct {
 	Short bool
 	Scale float64 // share of the full numbers of messages, queues and polls, above 0 and at most 1
 	Dir   string  // for the data; empty for the temporary directory
 }
 
-// A Line is one scenario: a server of its own, what is done to it, and what has to come of that.
+// A Line is one scenario: what is done to a server, and the bounds of the result.
 type Line struct {
 	Name   string
 	Text   string
@@ -38,20 +38,20 @@ type Line struct {
 // A runner measures what a line is about.
 type runner func(context.Context, *env) ([]measure, error)
 
-// A bound is what one measure of a line has to keep.
+// A bound is the bound of one measure of a line.
 type bound struct {
 	what string
 	unit string  // empty for a ratio
 	most bool    // the value is the largest allowed, otherwise the smallest
 	is   float64 // in the full form
 
-	// gross is in its place in the short form, which a busy machine must not fail: far from what is
-	// measured when nothing is wrong. Only ratios have one. What has none is measured and not
-	// judged there.
+	// gross replaces it in the short form, and is far enough from the usual values that a busy
+	// machine does not fail. Only ratios have one. Measures without it are not judged in the short
+	// form.
 	gross float64
 }
 
-// A measure is what came out, under the name of its bound.
+// A measure is a measured value, under the name of its bound.
 type measure struct {
 	what  string
 	value float64
@@ -66,7 +66,7 @@ func atMost(what string, is float64, unit string, gross float64) bound {
 	return bound{what: what, unit: unit, most: true, is: is, gross: gross}
 }
 
-// Lines is the budget. All bounds are here, those of the short form in the last place.
+// Lines is the budget. The last number of a bound is that of the short form.
 var Lines = []Line{
 	{"send", "single sends of 64 clients, against a server that does nothing", []bound{
 		atLeast("rate", 0.80, 0.25),
@@ -109,7 +109,7 @@ var Lines = []Line{
 	}, 2 << 30, measureOverload},
 }
 
-// Choose finds the lines with these names, all when there are none.
+// Choose returns the lines with these names, or all lines for no names.
 func Choose(names []string) (lines []Line, err error) {
 	if len(names) == 0 {
 		return Lines, nil
@@ -148,7 +148,7 @@ func Run(ctx context.Context, c *Config, lines []Line, p *cli.Progress) *Report 
 	return report
 }
 
-// measure runs a line and judges what it found.
+// measure runs a line and judges its measures.
 func (l *Line) measure(ctx context.Context, c *Config, p *cli.Progress) (rows []Row) {
 	began := time.Now()
 	e := newEnv(c, p)

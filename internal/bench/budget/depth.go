@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// measureDepth compares a queue in which messages wait with one in which none does.
+// measureDepth compares a deep queue with an empty one.
 func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 	deep := e.work(bench.Work{Kind: bench.Send, Depth: e.count(10_000_000, 200_000)})
 	began := time.Now()
@@ -41,8 +41,7 @@ func measureDepth(ctx context.Context, e *env) (found []measure, err error) {
 	return append(found, ready), nil
 }
 
-// measureFIFO compares a queue of many groups with one without groups, with as many messages
-// waiting in both.
+// measureFIFO compares a queue with many groups to a standard queue of the same depth.
 func measureFIFO(ctx context.Context, e *env) ([]measure, error) {
 	n := e.count(1_000_000, 50_000)
 	ratio, note, err := e.versus(ctx, "standard", bench.Work{Kind: bench.Life, Depth: n}, "FIFO",
@@ -50,7 +49,7 @@ func measureFIFO(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"life", ratio, note}}, err
 }
 
-// dedupGroups is how many groups the queues have whose deduplication ids are counted.
+// dedupGroups is the number of groups in these queues.
 const dedupGroups = 1000
 
 // measureDedup compares a queue that remembers many deduplication ids with one that remembers none.
@@ -70,7 +69,7 @@ func measureDedup(ctx context.Context, e *env) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first ones are forgotten while the last ones are sent when that takes long.
+	// If sending takes long, the first ids are already forgotten when the last ones are sent.
 	remembered := full.Depth
 	if over := time.Since(began) - doctor.DedupWindow; over > 0 {
 		remembered -= int64(float64(full.Depth) * min(1, over.Seconds()/filled.Seconds()))

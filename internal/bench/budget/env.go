@@ -32,8 +32,8 @@ func newEnv(c *Config, line *cli.Progress) *env {
 	return &env{short: c.Short, scale: c.Scale, own: &bench.Servers{Dir: c.Dir}, line: line}
 }
 
-// room refuses a full form for which the disk is too small: a disk that fills up is of no use to
-// anybody on it.
+// room refuses the full form on a disk that is too small, because a full disk harms every program
+// that uses it.
 func (e *env) room(need int64) error {
 	const least = 512 << 20
 	need = max(int64(float64(need)*e.scale), least)
@@ -70,7 +70,7 @@ func (e *env) start(ctx context.Context) (err error) {
 	return err
 }
 
-// count is how many there are of something, in the form that is run.
+// count returns a number of items for the form that runs.
 func (e *env) count(full, short int64) int64 {
 	if e.short {
 		return short
@@ -78,10 +78,10 @@ func (e *env) count(full, short int64) int64 {
 	return max(1, int64(float64(full)*e.scale))
 }
 
-// rounds is how many rounds a comparison has.
+// rounds returns the number of rounds of a comparison.
 func (e *env) rounds() int { return int(e.choose(9, 3)) }
 
-// choose is count for what --scale leaves alone.
+// choose is count for numbers that --scale does not change.
 func (e *env) choose(full, short float64) float64 {
 	if e.short {
 		return short
@@ -89,17 +89,17 @@ func (e *env) choose(full, short float64) float64 {
 	return full
 }
 
-// seconds is how long something takes.
+// seconds returns a duration for the form that runs.
 func (e *env) seconds(full, short float64) time.Duration {
 	return time.Duration(e.choose(full, short) * float64(time.Second))
 }
 
-// load is that of most comparisons.
+// load returns the load of most comparisons.
 func (e *env) load() bench.Load {
 	return bench.Load{Clients: 64, Round: e.seconds(1, 0.5)}
 }
 
-// work completes a workload, on a queue of its own unless it names one.
+// work completes a workload with the endpoint and the name of a new queue.
 func (e *env) work(w bench.Work) bench.Work {
 	e.queues++
 	w.Endpoint, w.Queue = e.endpoint, "budget-"+strconv.Itoa(e.queues)
@@ -121,14 +121,14 @@ func (e *env) warm(ctx context.Context, w bench.Work, load bench.Load) (bench.Co
 	return c, nil
 }
 
-// contender makes the contender of a workload.
+// contender returns the contender for a workload.
 func (e *env) contender(name string, w bench.Work) (bench.Named, error) {
 	c, err := bench.New(e.work(w))
 	return bench.Named{Name: name, Contender: c}, err
 }
 
-// compare returns the ratio of the second contender to the first. What the others do is for the
-// note.
+// compare returns the ratio of the second contender to the first. The rates of the others are in
+// the note.
 func (e *env) compare(
 	ctx context.Context, first, second bench.Named, others ...bench.Named,
 ) (ratio float64, note string, err error) {
@@ -161,10 +161,10 @@ func (e *env) versus(
 	return e.compare(ctx, a, b)
 }
 
-// tellEvery is how long a file or a pipe is left without a word while something goes on.
+// tellEvery is how often progress is printed to a file or a pipe.
 const tellEvery = 10 * time.Second
 
-// tell says how far something is.
+// tell shows progress.
 func (e *env) tell(what string, share float64) {
 	e.line.Line("%s %s", cli.Bar(int(1000*share), 1000), what)
 	if time.Since(e.said) >= tellEvery {
@@ -173,12 +173,12 @@ func (e *env) tell(what string, share float64) {
 	}
 }
 
-// telling is tell for one thing.
+// telling returns tell for one step.
 func (e *env) telling(what string) func(float64) {
 	return func(share float64) { e.tell(what, share) }
 }
 
-// readyAgain kills the server, starts it again and measures until it is ready.
+// readyAgain kills the server and measures how long it takes to be ready again.
 func (e *env) readyAgain(ctx context.Context) (measure, error) {
 	e.tell("start again after kill -9", 0)
 	if err := e.own.Server.Kill(); err != nil {
@@ -188,7 +188,8 @@ func (e *env) readyAgain(ctx context.Context) (measure, error) {
 	return measure{what: "ready after kill -9", value: took.Seconds()}, err
 }
 
-// memory is the resident memory of the server in MiB: what it has, or the most it has had.
+// memory returns the resident memory of the server in MiB: the present value, or the maximum so
+// far.
 func (e *env) memory(most bool) (float64, error) {
 	name := "VmRSS:"
 	if most {
@@ -216,10 +217,10 @@ func (e *env) proc(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(e.own.Server.PID()), file)
 }
 
-// clockTick is the unit of time in /proc, which Linux has the same for programs on all machines.
+// clockTick is the unit of time in /proc, which is the same on all Linux machines.
 const clockTick = 10 * time.Millisecond
 
-// processor is the processor time that the server has used.
+// processor returns the CPU time that the server has used.
 func (e *env) processor() (time.Duration, error) {
 	text, err := os.ReadFile(e.proc("stat"))
 	if err != nil {
@@ -228,9 +229,8 @@ func (e *env) processor() (time.Duration, error) {
 	return processorTime(string(text))
 }
 
-// processorTime reads the text of /proc/PID/stat. The name of the program, which may be anything,
-// stands in parentheses; behind it the times in user and in system mode are the twelfth and the
-// thirteenth field.
+// processorTime parses /proc/PID/stat. The name of the program may be anything and stands in
+// parentheses. After it, user and system time are the twelfth and thirteenth field.
 func processorTime(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -244,8 +244,8 @@ func processorTime(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// medianRate runs rounds of one contender, which is prepared, and returns the median of their rates
-// with all that was done.
+// medianRate runs rounds of a prepared contender. It returns the median of their rates, and the
+// tally of all.
 func medianRate(
 	ctx context.Context, c bench.Contender, load bench.Load, rounds int,
 ) (median float64, total bench.Tally, err error) {
@@ -261,7 +261,7 @@ func medianRate(
 	return bench.Median(rates), total, nil
 }
 
-// rest lets time pass, and fails when ctx ends first.
+// rest waits, and fails if ctx ends first.
 func rest(ctx context.Context, d time.Duration) error {
 	cli.Pause(ctx, d)
 	return context.Cause(ctx)

@@ -11,8 +11,7 @@ import (
 	"tenaq/internal/cli"
 )
 
-// measureIdle has queues that nobody uses and polls that find nothing, and looks at what the server
-// needs for them.
+// measureIdle measures what the server needs for unused queues and for polls that find nothing.
 func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	before, err := e.memory(false)
 	if err != nil {
@@ -60,7 +59,7 @@ func measureIdle(ctx context.Context, e *env) ([]measure, error) {
 	}, errors.Join(err, polls.Err())
 }
 
-// processorShares is what the server uses in each of n seconds, in percent of a core.
+// processorShares returns the CPU time of the server in each of n seconds, in percent of a core.
 func (e *env) processorShares(ctx context.Context, n int) (shares []float64, err error) {
 	before, err := e.processor()
 	for began := time.Now(); len(shares) < n && err == nil; {
@@ -75,11 +74,11 @@ func (e *env) processorShares(ctx context.Context, n int) (shares []float64, err
 	return shares, err
 }
 
-// dueBatch is how many messages a request has that fills a queue.
+// dueBatch is the number of delayed messages per request.
 const dueBatch = 10
 
-// measureDue lets delayed messages fall due in the same second, and watches what that does to the
-// lives on another queue.
+// measureDue makes delayed messages fall due in the same second, and measures the effect on another
+// queue.
 func measureDue(ctx context.Context, e *env) ([]measure, error) {
 	url, err := bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send}), e.telling("create the queue"))
 	if err != nil {
@@ -143,13 +142,13 @@ func (e *env) delay(ctx context.Context, url string, n int64, due time.Time) err
 		})
 }
 
-// A dueReceive is when the first of the delayed messages was received.
+// A dueReceive is the receive of the first delayed message.
 type dueReceive struct {
 	after time.Duration // the moment at which they begin to fall due
 	err   error
 }
 
-// receiveDue waits for the first message of a queue, whose messages fall due from a moment on.
+// receiveDue waits for the first message of a queue whose messages begin to fall due at a moment.
 func receiveDue(
 	ctx context.Context, endpoint bench.Endpoint, url string, due time.Time,
 ) dueReceive {

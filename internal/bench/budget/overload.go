@@ -12,9 +12,9 @@ import (
 	"tenaq/internal/cli"
 )
 
-// measureOverload asks for twice of what a server can do, and then for half of it. Whoever asks too
-// much is told so by the name of SQS, what is done meanwhile is hardly less than without, and when
-// it is over all is as before.
+// measureOverload asks for twice the maximum rate, and then for half of it. Refused requests get
+// the error of SQS for it, the rate hardly falls during the overload, and afterwards everything is
+// as before.
 func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	admin, err := freeAddress()
 	if err != nil {
@@ -80,7 +80,7 @@ func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	), err
 }
 
-// freeAddress finds a loopback address for what a server tells of itself.
+// freeAddress returns a free loopback address.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,15 +89,15 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// How often health is asked for, and how long an answer is waited for.
+// How often health is checked, and how long a check may take.
 const (
 	healthEvery = 100 * time.Millisecond
 	healthMax   = 10 * time.Second
 )
 
-// watchHealth asks for the health of a server over and over, each time on a new connection, as
-// those do who watch servers. The function it returns ends that and says how long the slowest
-// answer took, and why one was none.
+// watchHealth checks the health of a server repeatedly, each time on a new connection, as load
+// balancers do. The function that it returns ends that, and returns the time of the slowest answer
+// and the error of a failed one.
 func watchHealth(ctx context.Context, url string) (end func() (slowest time.Duration, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Timeout: healthMax, Transport: &http.Transport{DisableKeepAlives: true}}

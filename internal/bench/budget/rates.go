@@ -13,7 +13,7 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// measureSend compares durable sends with requests of the same bytes that nothing is done for.
+// measureSend compares durable sends with the same requests to a server that does nothing.
 func measureSend(ctx context.Context, e *env) ([]measure, error) {
 	w := bench.Work{Kind: bench.Send}
 	server, err := e.contender("server", w)
@@ -28,9 +28,8 @@ func measureSend(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// measureBatch compares lives over HTTP with those that the engine makes by itself. The note says
-// how many the clients make of requests that nothing is done for: no server on this stack does
-// more.
+// measureBatch compares lives over HTTP with those of the engine alone. The note has the rate on a
+// server that does nothing, which no server on this stack can exceed.
 func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	w := bench.Work{Kind: bench.Life, Batch: 10}
 	server, err := e.contender("server", w)
@@ -51,10 +50,10 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
-// measureLatency sends at half of the rate that the closed loop has just reached, and forces writes
-// of its own to the same disk meanwhile, so that both see the same machine. A server that does
-// nothing is asked at the same rate, in turns; what it takes is for the note, for nobody's requests
-// are quicker than that here.
+// measureLatency sends at half of the rate that the closed loop has just reached. Meanwhile it
+// forces writes of its own to the same disk, so that both see the same machine. In turns, a server
+// that does nothing gets the same rate; its latency is in the note, because no request is faster
+// than that here.
 func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	w := bench.Work{Kind: bench.Send}
 	server, err := e.contender("sends", w)
@@ -109,11 +108,11 @@ func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"p99", sent.Seconds() / forced.Seconds(), note}}, nil
 }
 
-// forcedEvery is how long a disk is left to others between two writes that only measure it.
+// forcedEvery is the pause between two writes that measure the disk.
 const forcedEvery = 5 * time.Millisecond
 
-// forcedMeanwhile forces small writes to a file in dir while f runs, and returns what each took; at
-// least one.
+// forcedMeanwhile forces small writes to a file in dir while f runs, and returns how long each
+// took, at least one.
 func forcedMeanwhile(dir string, f func() error) (took []time.Duration, err error) {
 	probe, err := os.CreateTemp(dir, doctor.FsyncPattern)
 	if err != nil {

@@ -34,10 +34,10 @@ type Row struct {
 	bound bound
 }
 
-// failed reports whether a row says that something is wrong.
+// failed reports whether the row shows a failure.
 func (r *Row) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
 
-// verdict is what the table says of a row.
+// verdict returns the text of the row in the column HOLDS.
 func (r *Row) verdict() string {
 	switch {
 	case r.Error != "":
@@ -50,7 +50,7 @@ func (r *Row) verdict() string {
 	return "no"
 }
 
-// judge makes the row of a measure.
+// judge returns the row of a measure.
 func (b bound) judge(line string, short bool, m measure) Row {
 	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value,
 		Note: m.note, bound: b}
@@ -68,7 +68,7 @@ func (b bound) judge(line string, short bool, m measure) Row {
 	return r
 }
 
-// Failed counts the bounds that are not met, or could not be measured.
+// Failed returns the number of bounds that are not met or could not be measured.
 func (r *Report) Failed() (n int) {
 	for i := range r.Rows {
 		if r.Rows[i].failed() {
@@ -78,7 +78,7 @@ func (r *Report) Failed() (n int) {
 	return n
 }
 
-// Table is the report as a command prints it.
+// Table returns the report as a table for people.
 func (r *Report) Table() cli.Table {
 	t := cli.Table{Head: []string{"LINE", "BOUND", "MEASURED", "HOLDS"}}
 	for _, row := range r.Rows {
@@ -99,7 +99,7 @@ func (r *Report) Table() cli.Table {
 	return t
 }
 
-// say tells a limit.
+// say formats a limit.
 func (b bound) say(limit float64) string {
 	sign := ">= "
 	if b.most {
@@ -108,7 +108,7 @@ func (b bound) say(limit float64) string {
 	return strings.TrimSpace(sign + figure(limit) + " " + b.unit)
 }
 
-// figure says a number with two places, or as many as a large one is worth.
+// figure formats a number with two places, or none if it is large or whole.
 func figure(v float64) string {
 	if v >= 100 || v == float64(int64(v)) {
 		return strconv.FormatFloat(v, 'f', 0, 64)

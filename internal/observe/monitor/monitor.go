@@ -4,9 +4,13 @@
 // What it guarantees:
 //
 //   - Counts are exact: what happens to a queue is counted in exactly one minute.
-//   - An alarm that enters a state runs its enabled actions at least once, also when the process ends in between. A notice that cannot be delivered is retried for an hour, and then logged as lost. [ALARM-42]
-//   - Only actions that the configuration declares are ever run. A request can name one, but not create or change one. [ALARM-43]
-//   - Alarms and their states survive a restart, and a restart alone changes no state. The data of the metrics is lost. [ALARM-44]
+//   - An alarm that enters a state runs its enabled actions at least once, also when the process
+//     ends in between. A notice that cannot be delivered is retried for an hour, and then logged as
+//     lost. [ALARM-42]
+//   - Only actions that the configuration declares are ever run. A request can name one, but not
+//     create or change one. [ALARM-43]
+//   - Alarms and their states survive a restart, and a restart alone changes no state. The data of
+//     the metrics is lost. [ALARM-44]
 //   - No body of a message is in a notice, in the log or in what is stored.
 //
 // It leaves the rules of states to package alarm, and HTTP to the packages under api.
