@@ -13,6 +13,7 @@ type ErrorCode string
 
 // The codes that the API itself answers with. The others come from the engine and the door.
 const (
+	InternalError         ErrorCode = "InternalError"
 	InternalFailure       ErrorCode = "InternalFailure"
 	InvalidAction         ErrorCode = "InvalidAction"
 	InvalidAddress        ErrorCode = "InvalidAddress"
