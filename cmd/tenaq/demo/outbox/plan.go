@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,27 +71,18 @@ func (p *play) stormy() []upload {
 }
 
 // plain are uploads of videos that have one version.
-func (p *play) plain(n int) (uploads []upload) {
+func (p *play) plain(n int) []upload { return p.film("", n) }
+
+// film are uploads of versions of a film, in their order. Without a film each is another video.
+func (p *play) film(film string, n int) (uploads []upload) {
 	for range n {
-		uploads = append(uploads, p.name(fmt.Sprintf("video-%03d", p.jobs+1)))
+		p.jobs++
+		u := upload{Job: fmt.Sprintf("job-%03d", p.jobs)}
+		u.Video = cmp.Or(film, "video-of-"+u.Job)
+		p.uploads[u.Job] = u
+		uploads = append(uploads, u)
 	}
 	return uploads
-}
-
-// film are uploads of versions of a film, in their order.
-func (p *play) film(film string, versions int) (uploads []upload) {
-	for range versions {
-		uploads = append(uploads, p.name(film))
-	}
-	return uploads
-}
-
-// name gives an upload of a video the next job.
-func (p *play) name(video string) upload {
-	p.jobs++
-	u := upload{Job: fmt.Sprintf("job-%03d", p.jobs), Video: video}
-	p.uploads[u.Job] = u
-	return u
 }
 
 // Points that processes report, beside those of a watched worker.

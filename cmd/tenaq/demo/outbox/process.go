@@ -197,7 +197,7 @@ func (p *process) work() {
 	for _, url := range p.Queues {
 		defer p.Beside(func() {
 			p.Work(worker.Config{
-				Client: stage.ShortPolls{Client: p.API}, QueueURL: url, Claims: p.ledger,
+				Client: p.API, QueueURL: url, Claims: p.ledger,
 				Handler: worker.JSON(p.handle), Concurrency: 4, Lease: lease, Attempts: 20,
 				RetryBase: 200 * time.Millisecond, Drain: 5 * time.Second,
 			})

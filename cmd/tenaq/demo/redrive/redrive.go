@@ -375,7 +375,7 @@ func (p *play) startWorker(
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	p.Must(err)
 	one, err := worker.New(worker.Config{
-		Client: stage.ShortPolls{Client: p.API}, QueueURL: q.Work, DeadLetterURL: q.Dead,
+		Client: p.API, QueueURL: q.Work, DeadLetterURL: q.Dead,
 		Claims: ledger, NoClaims: ledger == nil, Handler: worker.JSON(w.handle),
 		Concurrency: 40, Attempts: 1, Drain: 5 * time.Second, Events: events,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
 	"tenaq/claims"
 	"tenaq/records/sqliterecords"
 	"tenaq/worker"
@@ -72,21 +70,4 @@ func (c *Child) Work(cfg worker.Config) {
 	w, err := worker.New(cfg)
 	c.Must(err)
 	c.Must(w.Run(c.Ctx))
-}
-
-// ShortPolls is a client that asks for messages without waiting for them: another server may be an
-// emulator that carries out one request at a time, long polls included.
-type ShortPolls struct{ *sqs.Client }
-
-// ReceiveMessage pauses if there is no message.
-func (s ShortPolls) ReceiveMessage(
-	ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options),
-) (*sqs.ReceiveMessageOutput, error) {
-	short := *in
-	short.WaitTimeSeconds = 0
-	out, err := s.Client.ReceiveMessage(ctx, &short, options...)
-	if err == nil && len(out.Messages) == 0 {
-		Pause(ctx, 100*time.Millisecond)
-	}
-	return out, err
 }
