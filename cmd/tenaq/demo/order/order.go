@@ -72,8 +72,7 @@ type play struct {
 
 func run(c *stage.Crew) []stage.Row {
 	p := &play{Crew: c, guarded: make(map[string]string), out: &outcome{
-		Ours: c.Server != nil, Broken: c.Broken, Fates: make(map[string]fate),
-		Mails: make(map[string]int),
+		Fates: make(map[string]fate), Mails: make(map[string]int),
 	}}
 	var err error
 	p.url, p.deadURL, err = p.CreatePair("order", "order-dead",

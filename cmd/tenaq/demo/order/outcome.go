@@ -13,9 +13,8 @@ import (
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
 type outcome struct {
-	Ours   bool // the server is our own
-	Broken string
-	Usual  struct{ Charges, Doubled int }
+	stage.Outcome
+	Usual struct{ Charges, Doubled int }
 
 	Fates      map[string]fate // of the orders
 	Sent       int             // by the first batch
@@ -25,15 +24,13 @@ type outcome struct {
 	Done       map[string]uint64 // fences under which the ledger has orders completed
 	Mails      map[string]int
 	Left       int // messages in both queues
-	Unclean    int // processes that did not end when told to
 	Alarms     []string
-	Reports    []stage.Report
 }
 
 // collect asks the database, the ledger, the queues and the alarms.
 func (p *play) collect() {
 	o := p.out
-	o.Reports, o.Unclean, o.Charges = p.Reports(), p.Unclean(), p.bank.counts()
+	o.Outcome, o.Charges = p.Outcome(), p.bank.counts()
 	entries, err := p.ledger.List(p.Outer, "order-", "", 0)
 	p.Must(err)
 	o.Done = make(map[string]uint64)
@@ -58,7 +55,7 @@ func (o *outcome) rows() []stage.Row {
 	all := len(o.Fates)
 	wrong := stage.Count(o.Orders, func(r shop.Row) bool { return o.Done[r.Key] != r.Fence })
 	hs := handlings(o.Reports)
-	dead := stage.At(o.Reports, pointDead)
+	dead := o.At(pointDead)
 	redriven := stage.Count(dead, func(r stage.Report) bool { return o.Charges[r.Key] > 1 })
 	doomedDead := "never dead-lettered"
 	for _, r := range dead {
@@ -66,19 +63,18 @@ func (o *outcome) rows() []stage.Row {
 			doomedDead = fmt.Sprint(o.Charges[r.Key])
 		}
 	}
-	kills := stage.At(o.Reports, stage.Killed)
+	kills := o.At(stage.Killed)
 	bereft := stage.Count(kills, func(r stage.Report) bool { return r.Key != "" })
-	stale := stage.Count(stage.At(o.Reports, stage.Ended), func(r stage.Report) bool {
+	stale := stage.Count(o.At(stage.Ended), func(r stage.Report) bool {
 		return strings.Contains(r.Text, shop.ErrStale.Error())
 	})
 	away := stage.Count(o.Reports, func(r stage.Report) bool {
 		return r.Point == string(worker.Busy) || r.Point == string(worker.Duplicate)
 	})
-	thawed := len(stage.At(o.Reports, stage.Thawed))
+	thawed := len(o.At(stage.Thawed))
 	alarm := func(name string) bool { return slices.Contains(o.Alarms, name) }
 	return slices.Concat(
-		// If the usual workers did no harm, the rest would prove nothing.
-		stage.Unless(o.Broken != "", stage.LeftOut,
+		o.Outcome.Usual(
 			stage.Show("as usual: charges for as many orders", o.Usual.Charges),
 			stage.AtLeast("as usual: cards charged twice", 1, o.Usual.Doubled)),
 		[]stage.Row{
@@ -103,7 +99,7 @@ func (o *outcome) rows() []stage.Row {
 			stage.AtLeast("dead letters", 2, len(dead)),
 			stage.Want("of these, charged twice after the redrive", 0, redriven),
 			stage.Want("killed until dead-lettered, then redriven: charges", 1, doomedDead),
-			stage.Want("processes that did not end when told to", 0, o.Unclean),
+			o.Ended(),
 			stage.AtMost("seconds from a kill to the next worker, at most", takeOverMax,
 				int(takeOver(o.Reports, hs))),
 		},

@@ -13,7 +13,7 @@ import (
 // perfect is an outcome in which every check passes.
 func perfect() *outcome {
 	o := &outcome{
-		Ours: true, Sent: 7, Recognised: 7,
+		Outcome: stage.Outcome{Ours: true}, Sent: 7, Recognised: 7,
 		Fates: make(map[string]fate), Charges: make(map[string]int), Mails: make(map[string]int), Done: make(map[string]uint64),
 		Alarms: []string{"order-usual/double-deletes", "order-usual/timed-out"},
 	}

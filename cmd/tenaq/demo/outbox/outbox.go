@@ -73,7 +73,7 @@ type play struct {
 
 func run(c *stage.Crew) []stage.Row {
 	p := &play{Crew: c, uploads: make(map[string]upload), lost: make(map[string]bool),
-		out: &outcome{Ours: c.Server != nil, Broken: c.Broken}}
+		out: &outcome{}}
 	p.base.Queues = map[string]string{
 		plainQueue:   p.CreateQueue(plainQueue, nil),
 		orderedQueue: p.CreateQueue(orderedQueue, map[string]string{"FifoQueue": "true"}),
@@ -88,7 +88,7 @@ func run(c *stage.Crew) []stage.Row {
 		p.play()
 		usual()
 	})
-	p.out.Reports, p.out.Unclean = p.Reports(), p.Unclean()
+	p.out.Outcome = p.Outcome()
 	return p.out.rows()
 }
 

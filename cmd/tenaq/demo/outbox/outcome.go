@@ -13,8 +13,7 @@ import (
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
 type outcome struct {
-	Ours   bool
-	Broken string
+	stage.Outcome
 
 	// Of the usual uploads: jobs that are recorded and have no message, and jobs that were done
 	// without a record.
@@ -39,8 +38,7 @@ type outcome struct {
 	GapRows, GapDone      int
 
 	// In the end.
-	Pending, Undone, Recorded, Completed, Wrong, Left, Unclean int
-	Reports                                                    []stage.Report
+	Pending, Undone, Recorded, Completed, Wrong, Left int
 }
 
 // received are the messages of a generation that workers received, and their jobs.
@@ -134,7 +132,7 @@ func (p *play) countEnd(outside map[string]os.FileInfo) {
 // rows judges the outcome.
 func (o *outcome) rows() []stage.Row {
 	killed := func(role, point string) int {
-		return stage.Count(stage.At(o.Reports, stage.Killed), func(r stage.Report) bool {
+		return stage.Count(o.At(stage.Killed), func(r stage.Report) bool {
 			return r.Role == role && (point == "" || r.Text == point)
 		})
 	}
@@ -147,8 +145,7 @@ func (o *outcome) rows() []stage.Row {
 		return stage.Show(check, got)
 	}
 	judged, hasty := o.pace()
-	// If the usual uploads did no harm, the rest would prove nothing.
-	return append(stage.Unless(o.Broken != "", stage.LeftOut,
+	return append(o.Outcome.Usual(
 		stage.AtLeast("as usual, row first: jobs without a message", 1, o.Usual.Unsent),
 		stage.AtLeast("as usual, message first: jobs done without a record", 2, o.Usual.Unrecorded)),
 
@@ -191,7 +188,7 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("rows that are not sent", 0, o.Pending),
 		stage.Want("files that are missing or wrong", 0, o.Wrong),
 		stage.Want("messages left in the queues", 0, o.Left),
-		stage.Want("processes that did not end when told to", 0, o.Unclean),
+		o.Ended(),
 	)
 }
 
@@ -200,7 +197,7 @@ func (o *outcome) rows() []stage.Row {
 func (o *outcome) disorder(generation int) (n int) {
 	latest := make(map[string]string)
 	seen := make(map[string]bool)
-	for _, r := range stage.At(o.Reports, pointRecorded) {
+	for _, r := range o.At(pointRecorded) {
 		if r.Generation != generation || !strings.HasPrefix(r.Text, "film-") || seen[r.Key] {
 			continue
 		}
@@ -216,7 +213,7 @@ func (o *outcome) disorder(generation int) (n int) {
 // redone counts jobs that were done in one later generation, and in no other.
 func (o *outcome) redone() (n int) {
 	generation := make(map[string]int)
-	for _, r := range stage.At(o.Reports, pointRecorded) {
+	for _, r := range o.At(pointRecorded) {
 		switch was := generation[r.Key]; {
 		case r.Generation == 0 || was == r.Generation || was < 0:
 		case was == 0:
@@ -234,7 +231,7 @@ func (o *outcome) redone() (n int) {
 // how many were shorter than the rows of the first step take at the rate of the replay. A report
 // may come late, so not the whole time is asked for.
 func (o *outcome) pace() (judged, hasty int) {
-	steps := stage.At(o.Reports, pointStepping)
+	steps := o.At(pointStepping)
 	for i, r := range steps {
 		next := slices.IndexFunc(steps[i+1:], func(later stage.Report) bool {
 			return later.From == r.From

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 // perfect is an outcome in which every check passes.
 func perfect() *outcome {
 	o := &outcome{
-		Ours: true, Uploaded: 9, RolledBack: 1, Late: 1, Copies: 1, Window: 3, WindowWrong: 3, UsualSent: 3, Planned: 3,
+		Outcome: stage.Outcome{Ours: true}, Uploaded: 9, RolledBack: 1, Late: 1, Copies: 1, Window: 3, WindowWrong: 3, UsualSent: 3, Planned: 3,
 		Replayed: 3, GapRows: gap, GapDone: gap, Recorded: 9, Completed: 9,
 	}
 	o.Usual.Unsent, o.Usual.Unrecorded = 1, 2
@@ -90,5 +91,25 @@ func TestRows(t *testing.T) {
 		if red := stage.Red(o.rows()); !slices.Equal(red, tt.red) {
 			t.Errorf("%s: got %q, want %q", tt.what, red, tt.red)
 		}
+	}
+}
+
+// A copy is excused once for each relay that was killed between a send and its record, that got no
+// answer, or that lost its lease.
+func TestExcused(t *testing.T) {
+	at := func(from, point string, jobs ...string) stage.Report {
+		return stage.Report{From: from, Role: "relay", Point: point, Keys: jobs}
+	}
+	got := excused([]stage.Report{
+		at("relay-1", pointSending, "settled", "killed", "twice"),
+		at("relay-2", pointSending, "of another", "doubtful"),
+		at("relay-1", pointSettled, "settled"),
+		at("relay-1", stage.Killed),
+		at("relay-2", pointDoubt, "doubtful"),
+		at("relay-2", pointSettled, "of another"),
+		at("relay-3", pointLost, "lost", "twice"),
+	})
+	if want := map[string]int{"killed": 1, "twice": 2, "doubtful": 1, "lost": 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

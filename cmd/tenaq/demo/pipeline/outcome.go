@@ -13,25 +13,23 @@ import (
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
 type outcome struct {
-	Broken    string
+	stage.Outcome
 	Encrypted bool // the server took the name of a key
 	Files     []file
 
-	// Of producers: receipts of new messages and duplicates, message ids by file, and what came of
-	// sending the same files in another batch, of the batch again, and of the two files whose
-	// producer died.
-	New, Duplicates              int
-	IDs                          map[string]string
-	Others, OtherBatch, Differs  int
-	Replayed, BySendOnce, Swept  int
-	Late, LateCompleted          int
-	LateID                       string
-	Most                         map[string]int // downloads at once, by group
-	Met                          bool           // files of different groups were downloaded at once
-	Left, Held, Entries, Unclean int
-	Letters                      map[string]trail.Trail
-	Identical, Strange           int // files that were written
-	Reports                      []stage.Report
+	// Of producers: receipts of new messages, message ids by file, and what came of sending the
+	// same files in another batch, of the batch again, and of the two files whose producer died.
+	New                         int
+	IDs                         map[string]string
+	Others, OtherBatch, Differs int
+	Replayed, BySendOnce, Swept int
+	Late, LateCompleted         int
+	LateID                      string
+	Most                        map[string]int // downloads at once, by group
+	Met                         bool           // files of different groups were downloaded at once
+	Left, Held, Entries         int
+	Letters                     map[string]trail.Trail
+	Identical, Strange          int // files that were written
 }
 
 func (o *outcome) receipt(r producer.Receipt) {
@@ -39,7 +37,6 @@ func (o *outcome) receipt(r producer.Receipt) {
 		o.IDs = make(map[string]string)
 	}
 	o.New += stage.One(r.New)
-	o.Duplicates += stage.One(!r.New)
 	o.IDs[r.Key] = r.MessageID
 }
 
@@ -70,7 +67,7 @@ func (o *outcome) rows() []stage.Row {
 			o.end(fileAfterComplete)),
 		stage.AtLeast("  its redelivery was deleted and did nothing", 1,
 			o.seen(fileAfterComplete, pointDuplicate)),
-		stage.Want("deaths in all (kill -9)", deaths, len(stage.At(o.Reports, stage.Killed))),
+		stage.Want("deaths in all (kill -9)", deaths, len(o.At(stage.Killed))),
 
 		stage.Want("wrong checksum (exit 1)", fmt.Sprintf("dead after task %d", attempts),
 			o.end(fileDamaged)),
@@ -104,7 +101,7 @@ func (o *outcome) rows() []stage.Row {
 			fmt.Sprint(o.Held, " of ", o.Entries))),
 		stage.Want("left in the queue", 0, o.Left),
 		stage.Want("dead letters", dead, len(o.Letters)),
-		stage.Want("processes that did not end when told to", 0, o.Unclean),
+		o.Ended(),
 	}
 	if !o.Encrypted {
 		rows = append(rows, stage.Skip("KmsMasterKeyId", "the server does not take it"))
@@ -121,7 +118,7 @@ func (o *outcome) ledgered(r stage.Row) stage.Row {
 // aside.
 func (o *outcome) strangers() int {
 	seen := make(map[string]bool)
-	for _, r := range stage.At(o.Reports, stage.Received) {
+	for _, r := range o.At(stage.Received) {
 		if r.Message != o.IDs[r.Key] && r.Message != o.LateID {
 			seen[r.Message] = true
 		}
@@ -176,7 +173,7 @@ func (o *outcome) inOrder() bool {
 			sent = append(sent, f.ID)
 		}
 	}
-	for _, r := range stage.At(o.Reports, pointCompleted) {
+	for _, r := range o.At(pointCompleted) {
 		if slices.Contains(sent, r.Key) {
 			done = append(done, r.Key)
 		}

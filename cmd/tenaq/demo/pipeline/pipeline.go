@@ -67,7 +67,7 @@ func outDir(dir string) string { return filepath.Join(dir, "out") }
 
 func run(c *stage.Crew) []stage.Row {
 	p := &play{Crew: c, messages: make(map[string]producer.Message), out: &outcome{
-		Broken: c.Broken, Files: plan(c.Env), Most: make(map[string]int),
+		Files: plan(c.Env), Most: make(map[string]int),
 	}}
 	p.prepare()
 	defer p.store.Close()
@@ -78,7 +78,7 @@ func run(c *stage.Crew) []stage.Row {
 		p.count()
 		p.replayLate()
 	})
-	p.out.Reports, p.out.Unclean = p.Reports(), p.Unclean()
+	p.out.Outcome = p.Outcome()
 	return p.out.rows()
 }
 

@@ -12,8 +12,7 @@ import (
 
 // An outcome is what the scenario has found. Its rows are a function of it alone.
 type outcome struct {
-	Ours   bool
-	Broken string
+	stage.Outcome
 
 	// Of the usual redriver: its dead letters, calls of the warehouse while it was down, rounds of
 	// the poison message that made the fewest once it was up, and messages parked.
@@ -31,14 +30,12 @@ type outcome struct {
 	ParkedWrong string // an order that was parked though it can be booked, or for another reason
 	PoisonCalls int    // of the healthy warehouse
 	Left        int    // messages in the queues
-	Unclean     int
-	Reports     []stage.Report
 }
 
 // collect counts.
 func (p *play) collect() {
 	o, w := p.out, p.warehouse
-	o.Reports, o.Unclean, o.Live = p.Reports(), p.Unclean(), int(p.live.Load())
+	o.Outcome, o.Live = p.Outcome(), int(p.live.Load())
 	o.TurnedAway, o.Booked, o.Doubled = int(p.away.Load()), w.booked(""), w.doubled()
 	o.PoisonCalls = w.sum(func(order string, a *account) int {
 		return stage.One(!w.isHealthy(order)) * (a.calls - a.sick)
@@ -80,8 +77,7 @@ func (o *outcome) rows() []stage.Row {
 	if !o.Ours {
 		least = o.Usual.Orders + 1 // an emulator is slow
 	}
-	// If the usual redriver did no harm, the rest would prove nothing.
-	return append(stage.Unless(o.Broken != "", stage.LeftOut,
+	return append(o.Outcome.Usual(
 		stage.AtLeast("as usual: calls of the sick warehouse", least, o.Usual.Sick),
 		stage.AtLeast("as usual: rounds of each poison message, to be parked after 5",
 			usualLimit+1, o.Usual.Rounds),
@@ -96,7 +92,7 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("messages redriven sooner than policy allows (1 s, then 2 s)", 0,
 			hasty(o.Reports)),
 		stage.Want("redrivers killed (kill -9) between send and delete", 1,
-			len(stage.At(o.Reports, stage.Killed))),
+			len(o.At(stage.Killed))),
 		stage.AtLeast("copies that the worker turned away", 1, o.TurnedAway),
 		stage.Want("orders booked", o.Orders+o.Live-poisoned, o.Booked),
 		stage.Want("orders booked twice", 0, o.Doubled),

@@ -11,7 +11,7 @@ import (
 // perfect is an outcome in which every check passes.
 func perfect() *outcome {
 	o := &outcome{
-		Ours: true, Orders: 40, Live: 10, Sick: 7, Trips: 2, TurnedAway: 1, Booked: 47,
+		Outcome: stage.Outcome{Ours: true}, Orders: 40, Live: 10, Sick: 7, Trips: 2, TurnedAway: 1, Booked: 47,
 		Parked: map[string]int{noArticle: 2, noCountry: 1}, ParkedWrong: "none",
 	}
 	o.Usual.Orders, o.Usual.Sick, o.Usual.Rounds = 20, 200, 9

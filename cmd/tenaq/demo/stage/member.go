@@ -277,6 +277,3 @@ func (c *Crew) Dismiss(roles ...string) {
 		}
 	}
 }
-
-// Unclean is how many processes did not end as they should when they were told to.
-func (c *Crew) Unclean() int { return c.unclean }

@@ -56,11 +56,8 @@ func row(check, want, got string, ok bool) Row {
 	return r
 }
 
-// Reasons to skip checks: with --endpoint-url, and with --break.
-const (
-	NotOurs = "not our server"
-	LeftOut = "left out too"
-)
+// NotOurs is why checks are skipped with --endpoint-url.
+const NotOurs = "not our server"
 
 // Unless returns rows or, if something keeps them from being judged, only that their checks are
 // skipped.
@@ -74,16 +71,6 @@ func Unless(prevented bool, why string, rows ...Row) (list []Row) {
 		}
 	}
 	return list
-}
-
-// At returns the reports of a point.
-func At(reports []Report, point string) (some []Report) {
-	for _, r := range reports {
-		if r.Point == point {
-			some = append(some, r)
-		}
-	}
-	return some
 }
 
 // Red returns the names of the checks that failed.

@@ -74,8 +74,8 @@ func TestCrewKills(t *testing.T) {
 		t.Errorf("got reports %v, want two killed workers and their successors", c.Reports())
 	}
 	c.Dismiss("worker")
-	if c.Unclean() != 0 || c.Ctx.Err() != nil || len(c.deaths) != 2 {
-		t.Errorf("got %d unclean ends, %v and %d deaths to come, want none, nil and 2", c.Unclean(),
+	if c.unclean != 0 || c.Ctx.Err() != nil || len(c.deaths) != 2 {
+		t.Errorf("got %d unclean ends, %v and %d deaths to come, want none, nil and 2", c.unclean,
 			context.Cause(c.Ctx), len(c.deaths))
 	}
 }
@@ -144,7 +144,7 @@ func TestCrewFreezes(t *testing.T) {
 			return true
 		})
 	})
-	if c.Unclean() != 0 || len(At(c.Reports(), Thawed)) != 1 {
+	if c.unclean != 0 || len(At(c.Reports(), Thawed)) != 1 {
 		t.Errorf("the stopped process did not end as it should: %v", c.Reports())
 	}
 }
