@@ -279,7 +279,7 @@ func (f *flags) repeat(args []string) string {
 	return strings.Join(append(command, "--seed", fmt.Sprint(f.seed)), " ")
 }
 
-// play plays one scenario. Not to come to its end is a finding like any other.
+// play plays one scenario. A scenario that does not come to its end has failed a check.
 func play(ctx context.Context, s stage.Scenario, env *stage.Env) scenarioReport {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, scenarioMax,

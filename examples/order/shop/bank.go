@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A bank pretends to be a payment provider, which takes its time. It writes its charges to a file,
-// so that one can kill the program and look how often each card was charged.
+// A bank simulates a slow payment provider. It writes its charges to a file, so that you can kill
+// the program and see how often each card was charged.
 type bank struct {
 	file  string
 	takes time.Duration

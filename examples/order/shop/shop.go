@@ -60,7 +60,7 @@ type Order struct {
 	Cents int
 }
 
-// send sends each order once: sending it again, the next day too, sends nothing.
+// send sends each order once. Sending it again, even the next day, sends nothing.
 func send(
 	ctx context.Context, client producer.SQS, queueURL string, store records.Store, ids []string,
 ) error {
@@ -174,10 +174,10 @@ func (s *Shop) work(ctx context.Context, client worker.SQS, queueURL string) err
 	return w.Run(ctx)
 }
 
-// Handle may run several times for one order, one after the other, and stop anywhere. So each step
-// finds out what the one before it has done: the charge is looked up, for the bank forgets
-// idempotency keys after a day or so and a dead letter may come back later; and the order is
-// written under the fence.
+// Handle may run several times for one order, one after the other, and may stop anywhere. So each
+// step checks what an earlier run has done. The charge is looked up, because the bank forgets
+// idempotency keys after a day or so and a dead letter may come back later. The order is written
+// under the fence.
 func (s *Shop) Handle(ctx context.Context, o Order, m *worker.Message) error {
 	charge, err := s.Bank.Find(ctx, m.EffectKey())
 	if err == nil && charge == "" {

@@ -42,7 +42,7 @@ type box interface {
 	Migrate(context.Context) error
 }
 
-// Open opens the studio, and makes what is not there yet.
+// Open opens the studio and creates missing tables.
 func Open(ctx context.Context, address string) (*Studio, error) {
 	s := &Studio{}
 	var b box
@@ -105,7 +105,7 @@ func (s *Studio) openServer(ctx context.Context, address string) (b box, err err
 	return pg, err
 }
 
-// Close ends the use of it, what was opened last first.
+// Close closes everything, in the reverse order of opening.
 func (s *Studio) Close() {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		_ = s.ends[i]()
@@ -145,9 +145,9 @@ func (s *Studio) Upload(ctx context.Context, j Job, m outbox.Message) (isNew boo
 // errStale is for a handler whose claim was taken over: a later holder has done its work.
 var errStale = errors.New("the job was done by a later holder of its claim, or in a later generation")
 
-// Done marks a job as done. A worker that has lost its claim to one that was here already is
-// refused: that one has the larger fence, or works in a later generation. Fences of two generations
-// cannot be compared.
+// Done marks a job as done. It refuses a worker that has lost its claim if a later holder was here
+// already: that one has a larger fence, or a later generation. Fences of two generations cannot be
+// compared.
 func (s *Studio) Done(ctx context.Context, j Job, m *worker.Message) error {
 	return s.within(ctx, func(tx *sql.Tx) error {
 		updated, err := tx.ExecContext(ctx, `UPDATE jobs SET status = 'done', generation = $1, fence = $2

@@ -56,8 +56,8 @@ func Run(ctx context.Context, args []string) error {
 // QueueName is the queue that rows of the outbox name.
 const QueueName = "transcode"
 
-// A Job is the body of a message: all that a worker needs. What it looked up later might have
-// changed.
+// A Job is the body of a message. It contains all that a worker needs, because rows in the database
+// may change before the worker reads them.
 type Job struct {
 	ID    string
 	Video string
@@ -104,9 +104,9 @@ func relay(ctx context.Context, s *Studio, client outbox.SQS) error {
 	return r.Run(ctx)
 }
 
-// lease is how long after the death of a worker its jobs come back, not as long as the work takes.
-// The claim ends a little before the message comes back, so that the message does not find its job
-// busy.
+// lease is how long after the death of a worker its jobs come back. It does not depend on how long
+// the work takes. The claim ends a little before the message comes back, so that the message does
+// not find its job busy.
 const lease = 30 * time.Second
 
 // work transcodes until ctx ends.

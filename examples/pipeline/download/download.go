@@ -63,7 +63,7 @@ func Run(ctx context.Context, args []string) error {
 // A File is the body of a message.
 type File struct{ FileID, BatchID, SHA256 string }
 
-// send registers each file once, under its name: who runs the batch again, the next day too, sends
+// send registers each file once, under its name. Running the batch again, even the next day, sends
 // nothing.
 func send(
 	ctx context.Context, client producer.SQS, queueURL string, store records.Store, batch string,
@@ -180,9 +180,9 @@ func (d *Downloader) handle(ctx context.Context, f File, m *worker.Message) erro
 	return err
 }
 
-// Download puts a file into the directory, whole or not at all. Its name there is the effect key:
-// an attempt that follows one which wrote the file and did not live to say so comes to the same
-// place, and finds it.
+// Download puts a file into the directory, whole or not at all. Its name there is the effect key.
+// If an earlier attempt wrote the file and died before it was recorded, this one finds the file in
+// its place.
 func (d *Downloader) Download(
 	ctx context.Context, f File, effectKey string,
 ) (written bool, err error) {
@@ -203,7 +203,7 @@ func (d *Downloader) Download(
 	return err == nil, err
 }
 
-// fetch writes what the source has to out, if it is what was announced. Encrypted files would be
+// fetch copies a file from the source to out and compares its checksum. Encrypted files would be
 // decrypted here.
 func (d *Downloader) fetch(ctx context.Context, f File, out io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,

@@ -1,5 +1,5 @@
-// Package crash sends messages through a server that is killed again and again. In the end package
-// audit accounts for each of them, from what the clients saw.
+// Package crash sends messages through a server that is killed again and again. In the end, package
+// audit accounts for each message from what the clients saw.
 package crash
 
 import (
@@ -112,8 +112,8 @@ func (c *crash) kill(ctx context.Context) error {
 	return nil
 }
 
-// A rollback puts the data of a server that is not running back to an earlier state, as a disk does
-// that only pretends to write.
+// A rollback returns the data of a stopped server to an earlier state, like a disk that only
+// pretends to write.
 type rollback struct{ saved string }
 
 // at saves at the second death and restores at the third.
@@ -172,7 +172,7 @@ func (c *crash) serverRows() []stage.Row {
 	return []stage.Row{stage.Want(old, 0, c.load.OldHandlesRefused()), stage.Want(stop, 0, ended)}
 }
 
-// keepHistory writes down what happened, for a person who looks into a failure.
+// keepHistory writes the history to files, as evidence of a failure.
 func (c *crash) keepHistory(r *audit.Report) {
 	text, err := json.Marshal(c.load.History())
 	c.Must(err)

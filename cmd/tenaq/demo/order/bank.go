@@ -10,10 +10,10 @@ import (
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
-// A bank stands for a payment provider. It charges a card for each request without an idempotency
-// key, and once for all requests with the same key, until it forgets the key. Charges it does not
-// forget. It is slow, and it finishes what it has begun, whether or not the caller still waits. The
-// crew's mutex guards it.
+// A bank simulates a payment provider. It charges a card for each request without an idempotency
+// key, and once for all requests with the same key, until it forgets the key. It never forgets a
+// charge. It is slow, and it finishes a charge even if the caller has gone. The crew's mutex guards
+// it.
 type bank struct {
 	*play
 	keys     map[string]*charge
@@ -22,14 +22,14 @@ type bank struct {
 	tomorrow bool
 }
 
-// A charge is what a request leads to.
+// A charge is the result of a request.
 type charge struct {
 	ID      string
 	refused bool
 	ended   chan struct{} // closed when there is an answer
 }
 
-// newBank serves a bank to the workers.
+// newBank returns a bank that the workers reach over HTTP.
 func newBank(p *play) *bank {
 	b := &bank{play: p, keys: make(map[string]*charge), charges: make(map[string][]*charge)}
 	p.Mux.HandleFunc("POST /charges/{order}", b.create)
@@ -130,9 +130,9 @@ func (b *bank) counts() map[string]int {
 	return n
 }
 
-// A bankClient is the bank of a worker. Each request has its own connection: Go repeats a request
-// with an idempotency key by itself if an old connection turns out to be closed, and the demo wants
-// to see the error.
+// A bankClient is how a worker reaches the bank. Each request has its own connection. On a reused
+// connection that turns out to be closed, Go would repeat a request with an idempotency key by
+// itself, and the worker would not see the error.
 type bankClient struct {
 	*stage.Child
 	http http.Client

@@ -1,9 +1,9 @@
 // Package order runs the program of examples/order with workers that are killed and stopped, and a
-// bank that is slower than the visibility timeout. Beside it the same orders go to workers that are
-// written as usual.
+// bank that is slower than the visibility timeout. At the same time, workers written in the usual
+// way process the same orders.
 //
-// The bank is where most things happen: it knows which worker asks, so a worker dies exactly
-// between the charge and the order row. In the end each order has one charge, one row and one mail.
+// The bank triggers most deaths: it knows which worker asks, so a worker dies exactly between the
+// charge and the order row. In the end, each order has one charge, one row and one mail.
 package order
 
 import (
@@ -67,7 +67,7 @@ type play struct {
 	orders  []shop.Order
 	out     *outcome
 
-	guarded map[string]string // by worker: the order for which it must not be killed
+	guarded map[string]string // by worker: the order during which it must not be killed
 }
 
 func run(c *stage.Crew) []stage.Row {
@@ -154,7 +154,7 @@ func (p *play) on(r stage.Report) {
 		delete(p.guarded, r.From)
 	case r.Point == stage.Begun && f == copied && first:
 		if p.Broken != "" {
-			p.guarded[r.From] = r.Key // that the checks fail must not depend on chance
+			p.guarded[r.From] = r.Key // so that the checks always fail
 		}
 		i := slices.IndexFunc(p.orders, func(o shop.Order) bool { return o.ID == r.Key })
 		p.Aside(func() { p.send(p.url, p.orders[i]) })
@@ -171,13 +171,13 @@ func (p *play) times(point, key string) int {
 	return stage.Count(p.Seen(point), func(r stage.Report) bool { return r.Key == key })
 }
 
-// send sends the message of an order, as a producer does that registers nothing.
+// send sends the message of an order, like a producer that registers nothing.
 func (p *play) send(url string, o shop.Order) {
 	body, _ := json.Marshal(o) // nothing in it can fail to be encoded
 	p.Send(url, string(body))
 }
 
-// kill kills a worker, as soon as it is not needed alive.
+// kill kills a worker as soon as it is no longer guarded.
 func (p *play) kill(from, why, key string) {
 	p.Wait(time.Minute, func() bool { return p.guarded[from] == "" })
 	p.Kill(from, why, key)
@@ -195,7 +195,7 @@ func (p *play) freeze(from, key string) {
 	})
 }
 
-// killAtRandom kills workers that are at work.
+// killAtRandom kills workers while they handle orders.
 func (p *play) killAtRandom(rng *rand.Rand, n int) {
 	for range n {
 		stage.Pause(p.Ctx, lease/2+time.Duration(rng.Int64N(int64(lease))))
@@ -256,7 +256,7 @@ func (p *play) redrive() {
 	})
 }
 
-// A task is what a worker is told.
+// A task configures a worker process.
 type task struct {
 	QueueURL         string
 	Attempts, AtOnce int
@@ -276,8 +276,8 @@ func work(c *stage.Child, t task) {
 	}
 	cfg.Concurrency, cfg.Attempts, cfg.Drain = t.AtOnce, t.Attempts, 5*time.Second
 	cfg.RetryBase, cfg.RetryMax = lease/6, lease/3
-	// On purpose without the context's end, as it happens: a handler that has lost its claim and
-	// does not look at its context is refused by its fence.
+	// The handler ignores the end of its context on purpose, as many do: if it has lost its claim,
+	// the fence refuses its write.
 	cfg.Handler = worker.JSON(func(ctx context.Context, o shop.Order, m *worker.Message) error {
 		return s.Handle(context.WithoutCancel(ctx), o, m)
 	})

@@ -125,14 +125,14 @@ func doubled(counts map[string]int) (n int) {
 	return n
 }
 
-// A handling is a handler at work, from its reports.
+// A handling is one run of a handler, from its reports.
 type handling struct {
 	begin, end stage.Report
 	killed     float64 // when its process was killed; zero if it was not
 	frozen     bool    // its process was stopped meanwhile
 }
 
-// open reports whether the handler is at work.
+// open reports whether the handler is still running.
 func (h *handling) open() bool { return h.end.Point == "" && h.killed == 0 }
 
 // handlings reads the handlers from reports, in the order in which they began.
@@ -161,8 +161,8 @@ func handlings(reports []stage.Report) (all []*handling) {
 	return all
 }
 
-// beside counts handlers that went on while another one handled the same order, and were not told
-// so. A process that was stopped could not be told; its fence refuses what it writes.
+// beside counts handlers that continued while another one handled the same order, without learning
+// that they had lost it. A stopped process cannot learn it; its fence refuses what it writes.
 func beside(hs []*handling) (n int) {
 	for i, h := range hs {
 		if h.killed > 0 || h.frozen || h.end.Lost {

@@ -13,16 +13,16 @@ import (
 	"tenaq/examples/order/shop"
 )
 
-// usualTimeout is the visibility timeout of the usual workers, and usualTakes is how long the bank
-// takes there. The timeout was long enough when it was chosen.
+// usualTimeout is the visibility timeout of the usual workers, and usualTakes is the time that the
+// bank takes there. The timeout was long enough when it was chosen.
 const (
 	usualTimeout = "2" // seconds
 	usualTakes   = 3 * time.Second
 )
 
-// usual sends the orders to three workers as they are usually written, and counts the charges: look
-// whether the order is done, charge the card, write the order, delete the message. No crash is
-// needed: a bank that is slower than the visibility timeout is enough.
+// usual sends the orders to three workers written in the usual way, and counts the charges. Each
+// checks whether the order is done, charges the card, writes the order and deletes the message. No
+// crash is needed: a bank that is slower than the visibility timeout is enough.
 func (p *play) usual() {
 	url := p.CreateQueue("order-usual", map[string]string{"VisibilityTimeout": usualTimeout})
 	for _, o := range p.orders {

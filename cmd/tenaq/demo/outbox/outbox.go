@@ -1,8 +1,8 @@
 // Package outbox runs the program of examples/outbox while uploads, relays and workers are killed
 // at every step, and replays the jobs of some days on which the transcoder was wrong.
 //
-// The days are short and their times are real: the window of the replay is from the moment at which
-// the wrong transcoder was deployed until it was taken away, by the clock of the database.
+// The days are short and their times are real: the window of the replay lasts from the deployment
+// of the wrong transcoder until its removal, by the clock of the database.
 package outbox
 
 import (
@@ -114,7 +114,7 @@ func (p *play) play() {
 	p.countEnd(outside)
 }
 
-// deploy replaces the workers by such as transcode in another quality.
+// deploy replaces the workers by workers that transcode in another quality.
 func (p *play) deploy(quality string) {
 	p.Dismiss("worker")
 	t := p.base
@@ -145,7 +145,7 @@ func (p *play) left() int { return p.Left(p.base.Queues[plainQueue], p.base.Queu
 
 const undone = `SELECT count(*) FROM jobs WHERE status <> 'done'`
 
-// settled waits until nothing is left to do, but for so many jobs whose messages were lost.
+// settled waits until everything is done, except the jobs whose messages were lost.
 func (p *play) settled(lost int) {
 	quiet := 0
 	p.Until("all jobs done", func() bool {
@@ -248,7 +248,7 @@ func (p *play) redo() {
 	p.Say("replayed %d jobs; %d files are wrong", p.out.Replayed, p.out.StillWrong)
 }
 
-// replay has a process replay, and those that take its place.
+// replay lets a process, or its successors, replay.
 func (p *play) replay(r replay) {
 	t := p.base
 	t.Replay = &r
@@ -256,7 +256,7 @@ func (p *play) replay(r replay) {
 	p.Finish("replay", t)
 }
 
-// fill replays what is missing of all that was ever sent.
+// fill replays the missing part of everything that was ever sent.
 func (p *play) fill(begin time.Time) {
 	const count = `SELECT count(*) FROM outbox`
 	rows := p.number(count)

@@ -22,11 +22,11 @@ type outcome struct {
 	// Of the storm.
 	Uploaded    int // uploads that were not rolled back, until the end
 	RolledBack  int
-	Ghosts      int // of these, such as have a job, a row, a message or a file
+	Ghosts      int // of these, uploads that have a job, a row, a message or a file
 	Halves      int // jobs without a row in the outbox, and rows without a job
 	Late        int // uploads that were committed after younger rows were sent
 	Copies      int // messages sent again because a relay had died
-	Unexcused   int // and for no such reason
+	Unexcused   int // messages sent again for no such reason
 	FIFOCopies  int
 	StormyWrong int // files
 

@@ -39,8 +39,8 @@ func (u upload) message() outbox.Message {
 	return m
 }
 
-// stormy returns the uploads of the storm. Those that kill the upload service are the first ones,
-// and those that commit late come next, so that enough is uploaded after them.
+// stormy returns the uploads of the storm. The uploads that kill their service come first, then
+// those that commit late, so that enough is uploaded after them.
 func (p *play) stormy() []upload {
 	uploads := p.plain(p.Scale(24, 60))
 	fates := []string{pointJob, pointRow, pointCommit}
@@ -133,9 +133,9 @@ func (p *play) deaths(uploads []upload) (all []stage.Death) {
 	return all
 }
 
-// heard reports whether both relays have been heard of. Only one is killed at a time, and its
-// successor has to be heard of before the next death and before anything else is claimed: otherwise
-// the other relay would send everything meanwhile.
+// heard reports whether both relays have reported something. Only one relay is killed at a time.
+// Its successor has to report before the next death, and before any relay claims more rows;
+// otherwise the other relay would send everything meanwhile.
 func (p *play) heard() bool {
 	killed, relays := 0, make(map[string]bool)
 	for _, r := range p.Seen("") {

@@ -19,7 +19,7 @@ import (
 	"tenaq/worker"
 )
 
-// A task is what a process is told.
+// A task configures a process.
 type task struct {
 	Database string            // as the example takes it
 	Queues   map[string]string // URLs by name
@@ -57,8 +57,8 @@ func newLedger(s *studio.Studio) (*claims.Ledger, error) {
 // errEnough ends a transaction that is to be rolled back.
 var errEnough = errors.New("the upload is rolled back")
 
-// upload is the upload service. What it is asked for a second time, it does not do again. An upload
-// that commits late is under way beside the others, which stay in their order.
+// upload is the upload service. It does not repeat an upload that it has done before. An upload
+// that commits late runs beside the others, which stay in their order.
 func (p *process) upload() {
 	for _, u := range p.Uploads {
 		if u.Fate == late {
@@ -103,7 +103,7 @@ func (p *process) uploadOne(u upload) {
 	tell(pointCommit)
 }
 
-// relay is a relay with few rows in hand, so that it comes by every step often.
+// relay is a relay with few rows in hand, so that it passes each step often.
 func (p *process) relay() {
 	watched := &watchedBox{Box: p.studio.Box, p: p, jobs: make(map[string]string)}
 	r, err := outbox.NewRelay(outbox.Config{
@@ -223,7 +223,7 @@ func (p *process) handle(ctx context.Context, j studio.Job, m *worker.Message) e
 	return nil
 }
 
-// A replay is what a process is told that replays.
+// A replay configures a process that replays.
 type replay struct {
 	From, To    time.Time
 	MissingOnly bool
@@ -247,7 +247,7 @@ func (r replay) config(s *studio.Studio, ledger *claims.Ledger, broken string) o
 	return cfg
 }
 
-// replay begins a replay, or goes on with the one that a process before it has begun.
+// replay begins a replay, or continues the replay of an earlier process.
 func (p *process) replay() {
 	cfg := p.Replay.config(p.studio, p.ledger, p.Broken)
 	cfg.Box = &watchedHistory{cfg.Box, p}

@@ -17,8 +17,8 @@ import (
 // usualJobs is the table of the usual uploads.
 const usualJobs = `CREATE TABLE usual_jobs (job_id TEXT PRIMARY KEY, status TEXT NOT NULL)`
 
-// uploadAsUsual is the upload as it is usually written: it writes to the database and to the queue,
-// one after the other. Which one comes first is in the name of the job.
+// uploadAsUsual is the usual upload: it writes to the database and to the queue, one after the
+// other. The name of the job says which comes first.
 func (p *process) uploadAsUsual() {
 	u := p.Uploads[0]
 	send := func() {
@@ -42,7 +42,7 @@ func (p *process) uploadAsUsual() {
 	second()
 }
 
-// usual uploads in both orders, does what the queue asks for, and counts what is left over.
+// usual uploads in both orders, handles the messages, and counts what is left over.
 func (p *play) usual() {
 	for _, order := range []string{"row-first", "message-first"} {
 		p.Plan(stage.Death{Point: pointBetween, Key: order + "-2", Final: true})

@@ -127,13 +127,13 @@ func (p *play) newProducer() {
 	p.Must(err)
 }
 
-// produce has a process register and send a file, and those that take its place.
+// produce lets a process, or its successor, register and send a file.
 func (p *play) produce(file string) {
 	p.Finish("producer", task{QueueURL: p.url, Message: p.messages[file]})
 }
 
-// register registers the batch. The producers of two files die between registering and sending: one
-// is started again, and for the other one a sweep has to find what it left.
+// register registers the batch. The producers of two files die between registering and sending. One
+// is started again; a sweep has to find what the other one left.
 func (p *play) register() {
 	p.produce(fileUnswept)
 	var batch []producer.Message
@@ -166,8 +166,8 @@ func (p *play) sendAll(messages []producer.Message, see func(producer.Receipt)) 
 	}
 }
 
-// replay runs the batch again at once. Some of it also goes past the register, under the
-// deduplication ids that the producer gave it: there SQS itself has to drop it.
+// replay runs the batch again at once. Some messages also bypass the register, under the same
+// deduplication ids; SQS itself has to drop these.
 func (p *play) replay() {
 	p.sendAll(p.sent(), func(r producer.Receipt) { p.out.Replayed += stage.One(r.New) })
 	for _, id := range []string{fileBeforeClaim, fileAmidTask, fileAmidWorker} {
@@ -278,14 +278,14 @@ func (p *play) count() {
 }
 
 // lateScale is how fast time passes in the long form, so that the five minutes of deduplication end
-// within seconds, and lateLease the lease that is long enough then.
+// within seconds. lateLease is a lease that is long enough at that speed.
 const (
 	lateScale = "100"
 	lateLease = time.Hour
 )
 
-// replayLate runs the batch again when deduplication has forgotten it. In the long form time is
-// made to pass for that; otherwise another deduplication id does the same.
+// replayLate runs the batch again when deduplication has forgotten it. The long form lets time pass
+// for that; otherwise another deduplication id has the same effect.
 func (p *play) replayLate() {
 	t, id := task{QueueURL: p.url, Lease: lease}, dedupPrefix+fileLate+"-again"
 	if p.Long && p.Server != nil {

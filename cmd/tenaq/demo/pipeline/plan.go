@@ -12,7 +12,7 @@ type file struct {
 	Group string
 	Kind  kind
 	Death death
-	Share int // percent of the download at which somebody dies in the middle of it
+	Share int // percent of the download after which a process dies
 }
 
 // A kind is what is special about a file.
@@ -26,7 +26,7 @@ const (
 	together  kind = "together"  // its download goes on when that of the other one has begun
 )
 
-// A death is when a process dies that works on a file, once.
+// A death says when a process that works on a file dies, once.
 type death string // for people
 
 const (
@@ -39,8 +39,7 @@ const (
 	afterComplete death = "worker, after the completion and before the delete"
 )
 
-// points are where the processes report that they may die. The source finds who downloads, and
-// reports deaths amid a download itself.
+// points are the reports at which these processes die. The source reports the middle of a download.
 var points = map[death]string{
 	beforeSend: pointSending, beforeClaim: stage.Received, afterWrite: pointWrote,
 	afterComplete: pointCompleted, amidWorker: string(amidWorker), amidTask: string(amidTask),
@@ -79,8 +78,8 @@ const (
 	fileLate = fileBeforeClaim // is sent again when SQS has forgotten it
 )
 
-// plan makes the plan of a seed. Nothing happens twice to one file, so that no good file can use
-// its attempts up.
+// plan makes the plan of a seed. Each file has at most one accident, so that no good file uses up
+// its attempts.
 func plan(env *stage.Env) (files []file) {
 	rng := env.RNG(1)
 	add := func(id, group string, k kind, d death) {

@@ -17,7 +17,7 @@ import (
 	"tenaq/worker/pipe"
 )
 
-// A task is what workers, their tasks and producers are told.
+// A task configures workers, their tasks and producers.
 type task struct {
 	QueueURL string
 	Lease    time.Duration
@@ -38,7 +38,7 @@ const (
 	pointDead      = string(worker.DeadLettered)
 )
 
-// produce registers and sends one file. It reports in between, where it is killed.
+// produce registers and sends one file. It is killed in between.
 func produce(c *stage.Child, t task) {
 	store, _ := c.OpenRecords(c.Dir, lease)
 	defer store.Close()

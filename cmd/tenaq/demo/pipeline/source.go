@@ -14,8 +14,8 @@ import (
 	"tenaq/cmd/tenaq/demo/stage"
 )
 
-// A source is the server of the files. It is slow, and it is where processes die in the middle of a
-// download. The crew's mutex guards its counts.
+// A source serves the files, slowly. It reports the middle of a download, where processes die. The
+// crew's mutex guards its counts.
 type source struct {
 	*play
 	texts  map[string]string // what is in the files, by id
@@ -90,7 +90,7 @@ func (s *source) begin(f file) {
 	})
 }
 
-// amid reports the middle of a download, of the process that is to die there.
+// amid reports the middle of a download on behalf of the process that is to die there.
 func (s *source) amid(f file) {
 	if at := map[death]string{amidTask: pointDownload, amidWorker: stage.Begun}[f.Death]; at != "" {
 		var r stage.Report

@@ -1,12 +1,11 @@
-// Package redrive brings dead letters back after an outage: a warehouse is down, all orders become
-// dead letters, and among them are three that can never be fulfilled.
+// Package redrive brings dead letters back after an outage. A warehouse is down, all orders become
+// dead letters, and three of them can never be fulfilled.
 //
-// First a redriver does it as it is usually written. Then package redrive does it, in a process
-// that is killed between a send and the delete that follows. The warehouse counts its calls, so the
-// outcome does not depend on what a redriver says about itself.
+// A process with package redrive brings them back, and is killed between a send and the delete that
+// follows. At the same time, a redriver written in the usual way works on orders of its own. The
+// warehouse counts its calls, so the outcome does not depend on what a redriver says about itself.
 //
-// Times are scaled down to what SQS allows: delays and cool-downs begin at a second and not at a
-// minute.
+// Times are scaled down to what SQS allows: delays begin at a second instead of a minute.
 package redrive
 
 import (
@@ -69,7 +68,7 @@ func policy(broken string) redrive.Policy {
 	case "breaker":
 		p.Failures, p.RateFirst = 1<<30, p.RateMax
 	case "identity":
-		// it hears of no message that it sends, and would stop after the first five
+		// it learns no outcome of what it sends, and would stop after the first five
 		p.Settle = 5 * time.Second
 	case "delay":
 		p.DelayBase = time.Millisecond
@@ -82,7 +81,7 @@ type queues struct {
 	Work, Dead, Parking string // URLs
 }
 
-// A task is what a redriver is told.
+// A task configures a redriver process.
 type task struct {
 	Queues queues
 	Look   time.Duration // how long a step hides what it looks at
@@ -261,13 +260,13 @@ func redriver(c *stage.Child, t task) {
 	}
 }
 
-// A step is what a redriver reports of a step.
+// A step is what a redriver reports after each step.
 type step struct {
 	Breaker                           string
 	Trips, Parked, Redriven, OnTheWay int
 }
 
-// A witness reports every order that was sent on its way. The process may be killed there.
+// A witness reports each order that the redriver sends. The process may be killed there.
 type witness struct {
 	redrive.SQS
 	c    *stage.Child
@@ -325,8 +324,8 @@ func names(what string, n int) (all []string) {
 	return all
 }
 
-// send sends orders. With a source they are dead letters, as a worker writes them: most are made
-// like this, because to let them fail one by one would take minutes.
+// send sends orders. With a source, they are dead letters in the form in which a worker writes
+// them. Most dead letters are made like this, because letting each order fail would take minutes.
 func (p *play) send(url string, orders []string, source string) {
 	for some := range slices.Chunk(orders, 10) {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
@@ -351,9 +350,8 @@ func (p *play) send(url string, orders []string, source string) {
 	}
 }
 
-// traffic is the orders that come in until it ends. Some fail once, and succeed when they are
-// brought back: by that the redriver knows that the workers are well when nothing else is left of
-// the outage.
+// traffic sends new orders until open ends. Some fail once and succeed when they are redriven. When
+// nothing else is left of the outage, these show the redriver that the workers are well.
 func (p *play) traffic(open context.Context) {
 	for n := int64(1); open.Err() == nil; n++ {
 		order := fmt.Sprintf("live-%04d", n)
@@ -366,8 +364,8 @@ func (p *play) traffic(open context.Context) {
 	}
 }
 
-// startWorker starts a worker that books orders. Without a ledger it is one as it is usually
-// written.
+// startWorker starts a worker that books orders. Without a ledger it is a worker written in the
+// usual way.
 func (p *play) startWorker(
 	q queues, w *warehouse, ledger *claims.Ledger, events worker.Events,
 ) (stop func()) {

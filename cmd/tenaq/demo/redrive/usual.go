@@ -10,7 +10,7 @@ import (
 	"tenaq/worker"
 )
 
-// usualLimit is how often the usual redriver brings a message back before it parks it: it would.
+// usualLimit is how often the usual redriver is meant to bring a message back before it parks it.
 const usualLimit = 5
 
 // Times of the usual part: the schedule, how long the warehouse is down, and how long the redriver
@@ -50,9 +50,8 @@ func (p *play) usual() {
 		cli.Counted(o.Rounds, "time", "times"))
 }
 
-// redriveAsUsual is the program as it is usually written: at every tick of a schedule it sends up
-// to two batches of dead letters back. It counts redrives by message id, and takes it for a success
-// that the queue took a message.
+// redriveAsUsual is the usual program: at every tick of a schedule it sends up to two batches of
+// dead letters back. It counts redrives by message id, and takes an accepted send for a success.
 func (p *play) redriveAsUsual(q queues, redrives map[string]int) {
 	for range 2 {
 		p.Handle(q.Dead, 10, func(m types.Message) {

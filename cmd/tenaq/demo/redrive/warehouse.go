@@ -13,8 +13,8 @@ import (
 	"tenaq/worker"
 )
 
-// A warehouse books orders, as often as it is asked to, so it knows what was done twice. It is down
-// at first.
+// A warehouse books orders as often as it is asked to, so it knows which were booked twice. It is
+// down at first.
 type warehouse struct {
 	mu     sync.Mutex
 	up     bool
@@ -54,7 +54,7 @@ func newWarehouse(orders []string, rng *rand.Rand) *warehouse {
 	return w
 }
 
-// handle is the handler of the workers. That an answer is final it does not know.
+// handle is the handler of the workers. It does not know that an answer is final.
 func (w *warehouse) handle(ctx context.Context, b booking, _ *worker.Message) error {
 	status, text := w.book(b.Order)
 	switch status {
@@ -66,7 +66,7 @@ func (w *warehouse) handle(ctx context.Context, b booking, _ *worker.Message) er
 	return answer(status, text)
 }
 
-// answer is the error that an answer of the warehouse is.
+// answer is the error of a worker that gets such an answer.
 func answer(status int, text string) error {
 	return fmt.Errorf("the warehouse answers %d %s: %s", status, http.StatusText(status), text)
 }
@@ -115,8 +115,8 @@ func (w *warehouse) sum(count func(order string, a *account) int) (n int) {
 	return n
 }
 
-// sick is how often redriven messages called while the warehouse was down. The first call of an
-// order that came in meanwhile is none.
+// sick is how often redriven messages called while the warehouse was down. The first call of a new
+// order is not counted, because that message was not redriven.
 func (w *warehouse) sick() int {
 	return w.sum(func(order string, a *account) int {
 		if a.before == 0 && strings.HasPrefix(order, "live-") {

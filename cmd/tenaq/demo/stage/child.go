@@ -15,8 +15,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A Child is another process of a scenario. What it is told is in the first line of its standard
-// input, or in an argument if its standard input is needed for something else.
+// A Child is another process of a scenario. It reads its configuration from the first line of its
+// standard input, or from an argument if standard input has another use.
 type Child struct {
 	told
 	*Act
@@ -39,7 +39,7 @@ type told struct {
 // A Role is the main function of a process.
 type Role func(c *Child)
 
-// RoleOf returns the role of processes that are told a task.
+// RoleOf returns the role of processes that a task configures.
 func RoleOf[T any](main func(c *Child, task T)) Role {
 	return func(c *Child) {
 		var task T
@@ -58,7 +58,7 @@ func (c *Child) Command(role string) []string {
 	return []string{c.Program, "demo", "child", string(text)}
 }
 
-// RunChild is the main function of a child. Args is empty, or has what the child is told.
+// RunChild is the main function of a child. Args is empty, or has its configuration.
 func RunChild(ctx context.Context, scenarios []Scenario, args []string, stdin io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,8 +117,8 @@ type Report struct {
 	At float64 `json:"at"`
 }
 
-// Tell reports a point and returns when the process may go on. A process that is killed here never
-// does.
+// Tell reports a point and returns when the process may continue. It does not return in a process
+// that is killed at this point.
 func (c *Child) Tell(r Report) {
 	r.From, r.Role, r.PID = c.Name, c.Role, os.Getpid()
 	body, _ := json.Marshal(r) // nothing in it can fail to be encoded

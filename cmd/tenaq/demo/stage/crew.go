@@ -15,7 +15,7 @@ import (
 )
 
 // A Crew is the other processes of a scenario, and what they have reported. Its mutex is locked
-// while On runs; Kill, Freeze, Thaw, Wait and Aside are for On and unlock it while they wait.
+// while On runs; Kill, Freeze, Wait and Aside are for On and unlock it while they wait.
 type Crew struct {
 	*SQS
 	Mux *http.ServeMux // for other servers of the scenario, such as a bank
@@ -73,7 +73,7 @@ func newCrew(s *SQS) (*Crew, error) {
 	return c, nil
 }
 
-// Take takes a report, of a process or of what a process has asked, such as a bank.
+// Take takes a report of a process, or of a server that the process has called, such as a bank.
 func (c *Crew) Take(r Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *Crew) record(r Report) {
 	r.At = time.Since(c.began).Seconds()
 	c.reports = append(c.reports, r)
 	line, _ := json.Marshal(r)
-	_, _ = c.log.Write(append(line, '\n')) // for a person who looks into a failure
+	_, _ = c.log.Write(append(line, '\n')) // as evidence of a failure
 	c.change()
 }
 

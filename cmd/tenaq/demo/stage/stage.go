@@ -5,9 +5,9 @@
 // outcome is judged. Every process reports each point that it reaches and waits for the answer, so
 // a death happens exactly where the plan puts it.
 //
-// A plan reads like a test: what cannot fail in a scenario that goes well, such as sending a
-// message, returns no error but ends the scenario, as testing.T.FailNow does. Its rows are judged
-// all the same, because they say what is missing.
+// A plan reads like a test. Steps that do not fail in a good run, such as sending a message, return
+// no error: a failure ends the scenario, as testing.T.FailNow does. The rows are judged all the
+// same, because they show what is missing.
 //
 // The package does not judge anything itself, and it knows no scenario.
 package stage
@@ -54,7 +54,7 @@ type Env struct {
 	Progress *cli.Progress
 }
 
-// Play runs the scenario with an SQS and a crew of its own, which are gone when it returns.
+// Play runs the scenario with an SQS and a crew of its own, and removes both at the end.
 func (s *Scenario) Play(ctx context.Context, env *Env) (rows []Row, err error) {
 	if err := os.Mkdir(env.Dir, 0o700); err != nil {
 		return nil, err
