@@ -64,11 +64,11 @@ var may = map[string][]string{
 	},
 
 	"internal/engine/row":     {"internal/key", "internal/work/sqslimits"},
-	"internal/engine/verify":  {"internal/engine/row", "internal/key", "internal/kv", "internal/work/sqslimits"},
+	"internal/engine/verify":  {"internal/engine/row", "internal/key", "internal/work/sqslimits"},
 	"internal/engine/salvage": {"internal/engine/row", "internal/key", "internal/kv", "internal/work/sqslimits"},
 	"internal/engine":         {"internal/engine/kept", "internal/engine/row", "internal/kv", "internal/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/sqslimits"},
 	"internal/engine/enginetest": {
-		"internal/engine", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
+		"internal/engine", "internal/engine/verify", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},

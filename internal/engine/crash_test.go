@@ -6,7 +6,6 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
-	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv"
 	"tenaq/internal/testing/proof"
 )
@@ -49,7 +48,7 @@ func TestCrashAnywhere(t *testing.T) {
 			for ; next <= left; next++ {
 				found++
 				crashed := disk.store.Crash(next)
-				err := verify.Check(crashed)
+				err := enginetest.Audit(crashed)
 				if now := engine.Lineages(crashed); err == nil {
 					err = follow(there, now, gone)
 					there = now

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"tenaq/internal/engine/enginetest"
-	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/testing/proof"
 )
@@ -290,11 +289,11 @@ func (j *judges) check(o outage) error {
 			if err != nil {
 				return err
 			}
-			if err := verify.Check(store); err != nil {
+			if err := enginetest.Audit(store); err != nil {
 				return fmt.Errorf("audit: %w", err)
 			}
 			err = j.story.Check(store, o.Cut)
-			if wrong := verify.Check(store); wrong != nil && err == nil {
+			if wrong := enginetest.Audit(store); wrong != nil && err == nil {
 				err = fmt.Errorf("audit after everything was asked: %w", wrong)
 			}
 			return errors.Join(err, disk.store.Close())

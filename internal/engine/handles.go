@@ -5,6 +5,12 @@ import "strings"
 // A receipt handle names one delivery: the message by space and number, the receive by generation.
 // The API has checked its seal. This file decides whether the handle is still valid.
 
+// Class says that deletes come last under overload, and visibility changes next to last. [DUR-25]
+func (*DeleteMessage) Class() Class                { return ClassDelete }
+func (*DeleteMessageBatch) Class() Class           { return ClassDelete }
+func (*ChangeMessageVisibility) Class() Class      { return ClassVisibility }
+func (*ChangeMessageVisibilityBatch) Class() Class { return ClassVisibility }
+
 // errHandle refuses a handle that is not of this queue. [HND-3, HND-15]
 func errHandle(h *Handle) *Error {
 	return refuse(CodeInvalidHandle, `The input receipt handle "`+h.echo()+`" is not a valid receipt handle.`)
@@ -35,9 +41,6 @@ type DeleteMessage struct {
 	Queue  QueueName
 	Handle Handle
 }
-
-// Class is the class of its action.
-func (op *DeleteMessage) Class() Class { return ClassDelete }
 
 func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
 	if op.Handle.Text == "" { // [HND-4]
@@ -129,9 +132,6 @@ type DeleteEntry struct {
 	Handle Handle
 }
 
-// Class is the class of its action.
-func (op *DeleteMessageBatch) Class() Class { return ClassDelete }
-
 func (op *DeleteMessageBatch) apply(e *Engine, _ *Command) *Error {
 	q, err := openBatch(e, op.Queue, "DeleteMessageBatch", op.Given, op.Entries,
 		func(entry *DeleteEntry) Text {
@@ -178,9 +178,6 @@ type ChangeMessageVisibility struct {
 	Handle  Handle
 	Timeout Int
 }
-
-// Class is the class of its action.
-func (op *ChangeMessageVisibility) Class() Class { return ClassVisibility }
 
 func (op *ChangeMessageVisibility) apply(e *Engine, _ *Command) *Error {
 	switch {
@@ -246,9 +243,6 @@ type VisibilityEntry struct {
 	Handle  Handle
 	Timeout Int
 }
-
-// Class is the class of its action.
-func (op *ChangeMessageVisibilityBatch) Class() Class { return ClassVisibility }
 
 func (op *ChangeMessageVisibilityBatch) apply(e *Engine, _ *Command) *Error {
 	q, err := openBatch(e, op.Queue, "ChangeMessageVisibilityBatch", op.Given, op.Entries,

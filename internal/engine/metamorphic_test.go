@@ -6,7 +6,6 @@ import (
 
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/enginetest"
-	"tenaq/internal/engine/verify"
 	"tenaq/internal/testing/proof"
 )
 
@@ -29,7 +28,7 @@ func everyVariant(seed uint64) (list []enginetest.Variant) {
 		for _, turn := range []int{1, 256} {
 			for _, window := range []int{4096, 4} {
 				for _, stops := range []enginetest.Stops{{}, {OneIn: 30, Seed: seed}, {OneIn: 30, Cut: true, Seed: seed}} {
-					v := enginetest.Variant{Turn: turn, Window: window, Stops: stops, Audit: verify.Check}
+					v := enginetest.Variant{Turn: turn, Window: window, Stops: stops, Audit: enginetest.Audit}
 					store := "memory"
 					if pebble {
 						v.Disk, store = newPebbleDisk, "pebble"

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tenaq/internal/engine/enginetest"
-	"tenaq/internal/engine/verify"
 	"tenaq/internal/testing/proof"
 )
 
@@ -90,7 +89,7 @@ func randomVariant(r *rand.Rand) enginetest.Variant {
 		WindowBytes: one(1, 10_000, 0),
 		Turn:        one(1, 1, 2, 5, 16, 256),
 		Restart:     one(0, 0, 0, 1) == 1,
-		Audit:       verify.Check,
+		Audit:       enginetest.Audit,
 	}
 	if one(0, 0, 0, 0, 0, 1) == 1 {
 		v.Disk = newPebbleDisk

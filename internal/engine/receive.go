@@ -13,7 +13,7 @@ import (
 type Delivery struct {
 	Space, Seq   uint64
 	Generation   uint32 // of the handle
-	Received     int64  // in the handle; 0 on FIFO queues, where a repeated attempt has equal handles
+	Received     int64  // in the handle; 0 on FIFO queues, where attempts repeat handles
 	ID           MessageID
 	Lineage      MessageID // the id with which it was first sent; another one after a redrive
 	Size         int64     // as SQS counts it, in bytes

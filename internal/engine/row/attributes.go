@@ -25,7 +25,7 @@ type Attributes struct {
 	Redrive      Redrive
 	RedriveAllow string // RedriveAllowPolicy, normalised
 
-	Policy string // as it was given, or as AddPermission and RemovePermission have left it
+	Policy string // as it was set, or as AddPermission and RemovePermission have changed it
 }
 
 func (a *Attributes) Retention() int64 { return a.MessageRetentionPeriod * 1000 }

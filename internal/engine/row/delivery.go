@@ -1,6 +1,6 @@
 package row
 
-// A DueKind says why a message stands in due, and so which counter it belongs to until its time
+// A DueKind says why a message stands in due, and so to which counter it belongs until its time
 // comes.
 type DueKind byte
 
@@ -12,8 +12,8 @@ const (
 	DueReturned DueKind = 3 // given back or dead-lettered: receivable since its time
 )
 
-// A Delivery is a delivery row: where a message stands in due and what its receives have left
-// behind. A message has one exactly as long as it has a due row.
+// A Delivery is a delivery row: where a message stands in due, and facts about its receives. A
+// message has a delivery row while it has a due row.
 type Delivery struct {
 	At           int64 // when it is, was or will be receivable
 	Kind         DueKind
@@ -23,9 +23,8 @@ type Delivery struct {
 	LastReceive  int64
 	Apart        bool // the content is a row of its own
 	Origin       bool // it was dead-lettered here and has a row in origin
-	// it has a row in elder, unless it is of a store from before there were such rows
-	Elder   bool
-	Changed bool // the visibility was changed since the newest receive
+	Elder        bool // it has a row in elder; false in stores from before there were such rows
+	Changed      bool // the visibility was changed since the newest receive
 }
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }

@@ -1,6 +1,6 @@
 package row
 
-// A HeadClass tells apart why the first message of a group has the time it has.
+// A HeadClass says what the time of the first message of a group means.
 type HeadClass byte
 
 const (
@@ -9,8 +9,8 @@ const (
 	HeadPlaced HeadClass = 1 // it stands in due: receivable since its place there
 )
 
-// headIndexes hold the first message of every group by time: fresh ones by the time they were sent,
-// to which the delay of the queue is added when it is read, because a change of it acts on messages
+// HeadRows hold the first message of every group by time. Fresh ones are held by the time of their
+// send. A reader adds the delay of the queue, because a change of the delay applies to messages
 // that are there. [FIFO-11]
 var HeadRows = [...]Index[string]{
 	HeadFresh:  {Name: "head", Kind: KindHead, Sub: []byte{byte(HeadFresh)}, Read: DecodeHead},

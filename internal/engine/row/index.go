@@ -2,13 +2,13 @@ package row
 
 import "tenaq/internal/key"
 
-// A Index is a kind of rows that is ordered by pos within a space.
+// An Index is a kind of rows that is ordered by place within a space.
 type Index[T any] struct {
 	Name string
 	Kind Kind
 	Sub  []byte // follows the kind in the key, when several indexes share it
 
-	// read returns what the value of a row holds; false when it cannot be read.
+	// Read decodes the value of a row; false if it cannot be read.
 	Read func(value []byte) (T, bool)
 }
 

@@ -115,9 +115,8 @@ func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
 		FirstSent: now}
 }
 
-// messageVersion is that of a message row that says when the message came into its queue, as it
-// does when that is neither when it was sent nor when its retention began. Every other one is of
-// version 1.
+// messageVersion is the version of a message row that has the arrival of the message in its queue.
+// Only rows whose arrival is not the start of the retention have it. All others are of version 1.
 const messageVersion = 2
 
 // DecodeMeta reads a message row. The inline content, if there is any, is a part of value.

@@ -1,6 +1,6 @@
 package row
 
-// Queue is what stays of a queue when it is purged: identity, settings and tags.
+// Queue is the row of a queue that a purge keeps: identity, settings and tags.
 type Queue struct {
 	Incarnation [16]byte // new with every creation; handles are bound to it
 	Space       uint64   // new with every creation and every purge
@@ -10,8 +10,8 @@ type Queue struct {
 	Attributes  Attributes
 	Tags        []Tag
 
-	// deleted is when the queue was deleted. Such a row is a grave: it only keeps the name blocked
-	// for a while, and is cleared away by a sweep or the next creation. [QUEUE-18]
+	// Deleted is when the queue was deleted. Such a row is a grave: it blocks the name for a while.
+	// A sweep or the next creation removes it. [QUEUE-18]
 	Deleted int64
 }
 
@@ -33,7 +33,7 @@ func (r *Queue) parts(c *Codec) {
 	list(c, &r.Tags, func(t *Tag) { c.string(&t.Key, &t.Value) })
 }
 
-// queueVersion is that of the queue row since queues have policies.
+// queueVersion is the version of the queue row since queues have policies.
 const queueVersion = 3
 
 func DecodeQueue(value []byte) (r Queue, ok bool) {

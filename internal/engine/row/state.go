@@ -1,6 +1,6 @@
 package row
 
-// State is the row of a space that changes with nearly every command. It is written once per turn.
+// State is the row of a space that nearly every command changes. It is written once per turn.
 type State struct {
 	NextSeq   uint64 // of the next message; the first is 1
 	LastFresh uint64 // the newest message that entered without a delay
@@ -44,14 +44,14 @@ func (s *State) parts(c *Codec) {
 
 func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
 
-// NewState is the state of an empty space. Messages are numbered on from next, so that sequence
+// NewState is the state of an empty space whose first message has the number next, so that sequence
 // numbers grow across purges. [FIFO-38]
 func NewState(next uint64) State {
 	return State{NextSeq: next, Cursor: next, Segment: next >> SegmentBits,
 		Counted: SeqRange{next, next}}
 }
 
-// stateVersion is that of the state row since it knows about elders.
+// stateVersion is the version of the state row since there are elders.
 const stateVersion = 3
 
 func DecodeState(value []byte) (s State, ok bool) {

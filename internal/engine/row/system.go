@@ -2,11 +2,11 @@ package row
 
 // A System is the one row about the store as a whole.
 //
-// Boots and stamps exist for the visibility grace. While anything may be in flight the broker
-// stamps the time every few seconds. A start that does not find a clean stop therefore knows, to
-// within one stamp, when the server stopped answering: consumers could not delete what they had in
-// the meantime, so their deliveries stay hidden for a while instead of all being delivered again at
-// once. [CLOCK-10, CLOCK-11]
+// Boots and stamps exist for the visibility grace. While anything may be in flight, the broker
+// stamps the time every few seconds. A start after an unclean stop therefore knows, to within one
+// stamp, when the server stopped answering. Consumers could not delete their messages since then.
+// So their deliveries stay hidden for a while, instead of being delivered again all at once.
+// [CLOCK-10, CLOCK-11]
 type System struct {
 	NextSpace uint64
 	Boot      uint64 // counts starts after stops that were not clean
@@ -43,13 +43,13 @@ func (s *System) parts(c *Codec) {
 	}
 }
 
-// systemVersion is that of the system row. Versions 2 to 4 hold the same: version 3 keeps programs
-// away that cannot read state rows of version 3, and version 4 those that cannot read queue rows of
-// version 3.
+// systemVersion is the version of the system row. Versions 2 to 4 hold the same. Version 3 keeps
+// out programs that cannot read state rows of version 3, and version 4 those that cannot read queue
+// rows of version 3.
 const systemVersion = 5
 
-// StampedVersion is the first in which no row is later than the stamp, whatever a power cut has
-// left.
+// StampedVersion is the first version in which no row is later than the stamp, even after a power
+// cut.
 const StampedVersion = 5
 
 func DecodeSystem(value []byte) (s System, ok bool) {

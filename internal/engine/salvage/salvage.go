@@ -1,9 +1,9 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
-// It keeps only rows that nothing else implies: settings of queues, messages, contents, deliveries,
-// deduplication ids and move tasks. It computes indexes, segments, groups, low-water keys and
-// counters from them, so damage to those costs nothing. Package verify finds nothing wrong with the
-// result.
+// It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
+// deliveries, deduplication ids and move tasks. From these it computes indexes, segments, groups,
+// low-water keys and counters, so damage to those costs nothing. Package verify finds nothing wrong
+// with the result.
 //
 // Reading the damaged store and copying its rows is left to the caller.
 package salvage
@@ -45,25 +45,25 @@ func Takes(k []byte) bool {
 	return false
 }
 
-// Result is what became of the rows.
+// Result is the outcome of a salvage.
 type Result struct {
 	Queues    []Queue // in the order of their names
 	Lost      int     // queues whose row cannot be read
 	Cancelled int     // move tasks that were running
 }
 
-// A Queue is what became of the messages of a queue.
+// A Queue is the outcome for the messages of a queue.
 type Queue struct {
 	Queue     row.QueueName
 	Recovered bool  // its name and settings are lost: it has a new name and default settings
 	Kept      int64 // messages
-	Lost      int64 // messages, as far as it is known, those without a body included
-	NoBody    int64 // messages of which the body is lost
-	Forgotten int64 // messages that are kept but whose delay, visibility and receive count are lost
+	Lost      int64 // messages, as far as known, including those without a body
+	NoBody    int64 // messages whose body is lost
+	Forgotten int64 // messages that are kept without their delay, visibility and receive count
 }
 
-// Complete completes a store that holds the salvaged rows of another one and no others. It is
-// called before the store is used.
+// Complete completes a store that holds only the salvaged rows of another one. Call it before the
+// store is used.
 func Complete(store kv.Store) Result {
 	s := &salvage{store: store, batch: store.NewBatch(), facts: make(map[uint64]*spaceFacts)}
 	s.survey()
@@ -80,7 +80,7 @@ func Complete(store kv.Store) Result {
 	return s.out
 }
 
-// A salvage is a Salvage under way.
+// A salvage is a salvage in progress.
 type salvage struct {
 	store kv.Store
 	batch kv.Batch
@@ -128,7 +128,7 @@ func (s *salvage) get(k []byte) ([]byte, bool) { return s.store.Get(nil, k) }
 // past notes a time that has passed.
 func (s *salvage) past(times ...int64) { s.sys.Stamp = max(s.sys.Stamp, slices.Max(times)) }
 
-// survey reads every row once, for what the store as a whole must know.
+// survey reads every row once, for facts about the store as a whole.
 func (s *salvage) survey() {
 	s.sys = row.System{NextSpace: 1, NextTask: 1}
 	if value, ok := s.get(row.SystemKey()); ok {
@@ -234,7 +234,7 @@ func (s *salvage) queues() {
 	}
 }
 
-// recover makes a queue of messages whose queue is not known.
+// recover makes a queue for messages whose queue is unknown.
 func (s *salvage) recover(account string, space uint64, fifo bool) {
 	q := salvagedQueue{name: row.QueueName{Account: account,
 		Name: fmt.Sprintf("salvaged-%d", space)}, recovered: true}
@@ -249,7 +249,7 @@ func (s *salvage) recover(account string, space uint64, fifo bool) {
 	s.found = append(s.found, q)
 }
 
-// seqMargin is how many numbers of messages are left out, since the last ones may have been lost.
+// seqMargin is how many numbers of messages are skipped, because the last messages may be lost.
 const seqMargin = 1 << 20
 
 // space computes all rows of a queue that follow from its messages.
@@ -480,8 +480,8 @@ func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	w.set(row.DedupKey(w.space, minute, h), want)
 }
 
-// orphans removes the rows of a kind whose message is lost, and counts the messages that are known
-// by them alone.
+// orphans removes the rows of a kind whose message is lost, and counts the messages that only these
+// rows mention.
 func (w *spaceSalvage) orphans(kind row.Kind) (n int64) {
 	for k := range w.store.Scan(row.SpaceKey(w.space, kind), row.SpaceKey(w.space, kind+1)) {
 		seq := row.SeqOf(k)
@@ -497,8 +497,8 @@ func (w *spaceSalvage) orphans(kind row.Kind) (n int64) {
 	return n
 }
 
-// tasks keeps what is known of move tasks. None goes on: what it was to move may be lost, or be
-// there twice.
+// tasks keeps move tasks but cancels those that were running, because their messages may be lost or
+// be there twice.
 func (s *salvage) tasks() {
 	next := make(map[row.QueueName]uint64)
 	for _, q := range s.found {
@@ -519,8 +519,8 @@ func (s *salvage) tasks() {
 	}
 }
 
-// system writes the row about the store as a whole. The store begins as after a crash, so that what
-// was in flight is not delivered at once. [CLOCK-10]
+// system writes the row about the store as a whole. The store starts as after a crash, so that
+// messages in flight are not delivered at once. [CLOCK-10]
 func (s *salvage) system() {
 	s.sys.Clean, s.sys.GraceFrom, s.sys.GraceUntil = false, 0, 0
 	s.sys.NextTask = max(s.sys.NextTask, 1)

@@ -1,16 +1,14 @@
-// Package verify reads every row of a store and reports what cannot be: rows that do not decode to
-// their last byte, that no version of this program writes, or that contradict each other. The
-// beliefs of the engine are its indexes, counters and low-water keys; they must be what a look at
-// every row finds.
+// Package verify reads every row of a store and reports faults: rows that do not decode to their
+// last byte, that no version of this program writes, or that contradict each other. The indexes,
+// counters and low-water keys of the engine must agree with the rows that they summarize.
 //
-// It needs the rows alone, and so finds what the engine, which has written them, may have got
-// wrong.
+// It needs only the rows, so it also finds mistakes of the engine that wrote them.
 //
-// It goes through the rows in the order of their keys and compares two indexes by the sums of the
-// hashes of their rows. Its memory therefore does not grow with the messages: it takes some hundred
-// bytes per queue. Only where two sums differ it looks up single rows, to name them.
+// It reads the rows in the order of their keys and compares two indexes by the sums of the hashes
+// of their rows. Its memory therefore does not grow with the number of messages: it takes some
+// hundred bytes per queue. Only if two sums differ does it look up single rows, to name them.
 //
-// A finding never shows what a row says, because that may be a customer's data.
+// A finding never shows the contents of a row, which may be a customer's data.
 package verify
 
 import (
