@@ -346,7 +346,8 @@ func TestConfig(t *testing.T) {
 		"prefix not UTF-8":  {claims.Config{Prefix: "\xff"}, false},
 		"prefix with zeros": {claims.Config{Prefix: "a\x00"}, false},
 	} {
-		l, err := claims.New(recordstest.NewMemory(), c.cfg)
+		c.cfg.Store = recordstest.NewMemory()
+		l, err := claims.New(c.cfg)
 		if (err == nil) != c.ok {
 			t.Errorf("%s: error %v, want success: %t", name, err, c.ok)
 		}
@@ -359,7 +360,7 @@ func TestConfig(t *testing.T) {
 // A ledger without a store is refused at once: a nil pointer is what a failed Open leaves behind.
 func TestNoStore(t *testing.T) {
 	for name, store := range map[string]records.Store{"nil": nil, "nil pointer": (*recordstest.Memory)(nil)} {
-		if l, err := claims.New(store, claims.Config{}); err == nil || l != nil {
+		if l, err := claims.New(claims.Config{Store: store}); err == nil || l != nil {
 			t.Errorf("%s: ledger %v, error %v", name, l, err)
 		}
 	}

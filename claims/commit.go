@@ -5,25 +5,27 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"tenaq/internal/work/backoff"
 	"tenaq/records"
 )
 
-// For completions that are part of something larger, which the caller commits: a transaction on the
-// database that has the records of the ledger. Package pgclaims does so in PostgreSQL.
+// This file completes claims in a transaction that the caller commits, on the database that holds
+// the records of the ledger. Package pgclaims does so in PostgreSQL.
 
-// CompleteIn is Complete by a write that the caller commits. Put has to make the write in a
-// transaction, on the condition that it names, and to answer like Put of the store, which it is
-// given for that. The record has to stay locked from then on until the transaction ends.
+// CompleteIn is Complete by a write that the caller commits. It calls put with the store of the
+// ledger and the write. Put makes the conditional write in a transaction and answers like Put of
+// the store. The record must stay locked from then on until the transaction ends.
 //
-// When the error is nil the transaction may be committed. Until it is the claim is held as before;
-// once it is the claim is completed, of which its other methods hear from the ledger, and at once
-// when the caller calls committed. When it is rolled back nothing has happened: the claim can be
-// renewed or ended in any way. After a commit without an answer Ended finds out.
+// If CompleteIn returns nil, the caller may commit:
 //
-// After any error the transaction must not be committed. ErrEnded says that the claim has been
+//   - Until the commit, the claim is held as before.
+//   - After the commit, the claim is completed. Its other methods learn that from the ledger, or at
+//     once if the caller calls committed.
+//   - After a rollback, nothing has happened: the claim can be renewed, or ended in any way.
+//   - If the outcome of the commit is unknown, call Ended.
+//
+// After any error, the transaction must not be committed. ErrEnded says that the claim was
 // completed by an earlier commit, or in the same transaction.
 func (c *Claim) CompleteIn(
 	ctx context.Context, result []byte,
@@ -51,15 +53,15 @@ func (c *Claim) completeIn(
 	e.end(Completed, result, "")
 	e.Nonce = rand.Text()
 	w := c.ledger.writeOf(c.key, version, &e)
-	// It does not wait for a renewal that is under way, as other writes do: that may itself be
-	// waiting for the connection that the transaction has.
+	// Unlike other writes, this one does not wait for a renewal in progress, which may itself wait
+	// for the connection that the transaction uses.
 	for {
-		r, err := put(ctx, c.ledger.store, w)
-		var conflict *records.Conflict
-		switch {
-		case err == nil:
+		r, err := put(ctx, c.ledger.cfg.Store, w)
+		if err == nil {
 			return func() { c.ended(e, r.Version) }, nil
-		case !errors.As(err, &conflict):
+		}
+		conflict, ok := errors.AsType[*records.Conflict](err)
+		if !ok {
 			return nil, err
 		}
 		found, ours := ours(conflict.Current, e.Fence)
@@ -67,7 +69,7 @@ func (c *Claim) completeIn(
 		case ours && found.State == Held:
 			w.If = conflict.Current.Version // a renewal came first
 		case ours:
-			return nil, ErrEnded // perhaps by a write that is not committed itself
+			return nil, ErrEnded // perhaps by a write that is not committed yet
 		case conflict.Current.Version == 0:
 			return nil, fmt.Errorf("%w (its record is not there: is this the database that the ledger is in?)", ErrLost)
 		default:
@@ -77,11 +79,11 @@ func (c *Claim) completeIn(
 	}
 }
 
-// Ended asks the ledger whether the claim has been ended; Entry says how. It is for after a commit
-// that was answered with an error. It waits for the end of the transaction if it has to, so that
-// false means that the transaction was rolled back and that the claim is still there to be renewed
-// or ended. The error is ErrLost when another holder has taken it over; then the transaction was
-// rolled back as well. After any other error it is not known yet.
+// Ended asks the ledger whether the claim has been ended; Entry says how. Call it after a commit
+// that returned an error. It waits for the end of the transaction if necessary. So false means that
+// the transaction was rolled back, and that the claim can still be renewed or ended. ErrLost means
+// that another holder has taken over; then the transaction was rolled back too. After any other
+// error, the outcome is still unknown.
 func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	fence, why := c.entry.Fence, c.why
@@ -90,8 +92,7 @@ func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	if why == nil {
 		r, err := c.ledger.ask(ctx, c.key)
 		if err != nil {
-			return false, fmt.Errorf("find out whether the claim on %q has been ended: %w", c.key,
-				err)
+			return false, fmt.Errorf("check whether the claim on %q has been ended: %w", c.key, err)
 		}
 		var current bool
 		switch found, current = ours(r, fence); {
@@ -111,22 +112,16 @@ func (c *Claim) Ended(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// ask returns the record of a key behind every write that has begun, as no Get does: it is the
-// answer to a write that is refused always. There is no record when its version is zero.
+// ask returns the record of a key after every write that has begun, unlike Get. It gets it as the
+// answer to a delete that is always refused. A version of zero means that there is no record.
 func (l *Ledger) ask(ctx context.Context, key string) (records.Record, error) {
 	for try := 1; ; try++ {
-		err := l.store.Delete(ctx, l.cfg.Prefix+key, 0)
-		var conflict *records.Conflict
-		if errors.As(err, &conflict) {
+		err := l.cfg.Store.Delete(ctx, l.cfg.Prefix+key, 0)
+		if conflict, ok := errors.AsType[*records.Conflict](err); ok {
 			return conflict.Current, nil
 		}
-		if try == putTries {
+		if try == putTries || backoff.Sleep(ctx, backoff.Jitter(putPause)) != nil {
 			return records.Record{}, err
-		}
-		select {
-		case <-ctx.Done():
-			return records.Record{}, err
-		case <-time.After(backoff.Jitter(putPause)):
 		}
 	}
 }
@@ -145,7 +140,5 @@ func (c *Claim) ended(e stored, version records.Version) {
 func (c *Claim) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.why == nil {
-		c.finish(ErrLost)
-	}
+	c.finish(ErrLost)
 }

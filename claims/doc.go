@@ -1,8 +1,8 @@
 // Package claims keeps two processes from doing one piece of work at the same time, or again after
-// it is done. Queues that deliver at least once need that: a visibility timeout ends, a worker
-// dies, a dead letter is brought back, and the same message is there twice.
+// it is done. Queues that deliver at least once need that: when a visibility timeout expires, a
+// worker dies or a dead letter is brought back, a second worker receives the same work.
 //
-// A Ledger gives out claims on keys, one record each in a records.Store:
+// A Ledger gives out claims on keys. It keeps one record per key in a records.Store:
 //
 //	claim, err := ledger.Acquire(ctx, "order-17")
 //	if refused, ok := errors.AsType[*claims.Refused](err); ok {
@@ -25,23 +25,22 @@
 // What it guarantees:
 //
 //   - At most one claim on a key is current. Its fence is a number that is larger than that of
-//     every earlier claim on the key, whatever happened to those. Every write of an earlier holder
-//     to the ledger is refused with ErrLost, and every other system that remembers the largest
-//     fence it has seen can refuse the rest.
-//   - Busy and done are different answers. Busy means that a holder may be at work: the message has
-//     to come back later. Done means that the work is recorded as completed: the message can go.
-//   - A claim whose holder died can be taken over when its lease is over. Then it is unknown how
-//     far the holder came, and what happens is a decision: see Config.Lost.
-//   - A holder that cannot reach the store is told to stop: the context of Hold ends, by the
-//     monotonic clock of its own process, before another holder can take over. On a machine that
-//     was suspended that clock stood still; then the fence alone protects.
-//   - Acquire makes conditional writes only, one for a new key: no answer rests on something that
-//     was read before.
+//     every earlier claim on the key. The ledger refuses every write of an earlier holder with
+//     ErrLost. Other systems can refuse the rest: they remember the largest fence that they have
+//     seen.
+//   - Busy and done are different answers. Busy means that a holder may be working: bring the
+//     message back later. Done means that the work is recorded as completed: delete the message.
+//   - When a holder dies, another one can take over the claim after the lease expires. It is then
+//     unknown how far the work came. Config.Lost decides what happens.
+//   - A holder that cannot reach the store stops in time. The context of Hold ends, by the
+//     monotonic clock of its process, before another holder can take over. That clock stops while a
+//     machine is suspended; then only the fence protects.
+//   - Acquire makes only conditional writes, one for a new key. No answer rests on an earlier read.
 //
-// What it cannot do: make the effect of the work happen exactly once in a system that takes neither
-// an idempotency key nor a fence. EffectKey is the key to give to one that does.
+// What it cannot do: make an effect happen exactly once in a system that accepts neither an
+// idempotency key nor a fence. Pass EffectKey to a system that accepts an idempotency key.
 //
-// When the store has no clock (DynamoDB), one look does not show how old a claim is. A ledger then
-// waits until it has seen a claim unchanged for a whole lease, so a take-over needs two attempts
-// with the same Ledger.
+// If the store has no clock (DynamoDB), one look does not show how old a claim is. A ledger then
+// takes over a claim only after it has seen it unchanged for a whole lease, so a take-over needs
+// two attempts with the same Ledger.
 package claims

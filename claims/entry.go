@@ -15,29 +15,27 @@ type State string
 
 // The states of a key that has an entry.
 const (
-	// Held: a holder has the claim, or had it and died.
+	// Held: a holder has the claim, or died with it.
 	Held State = "held"
 
-	// Completed: the work is done. It is never done again under this key.
+	// Completed: the work is done, and is not done again under this key.
 	Completed State = "completed"
 
-	// Failed: the last holder said that it did not succeed. The next one may try.
+	// Failed: the last holder failed. The next one may try.
 	Failed State = "failed"
 
-	// Exhausted: the last holder said that it did not succeed and that its message has had its
-	// attempts. Another message, by which a redrive brings the work back, may claim the key, and
-	// the attempts begin at one.
+	// Exhausted: the last holder failed, and its message has used up its attempts. Another message,
+	// with which a redrive brings the work back, may claim the key. Its attempts start at one.
 	Exhausted State = "exhausted"
 
-	// Released: the last holder gave the claim back without having begun. The next one may try.
+	// Released: the last holder gave the claim back before it began. The next one may try.
 	Released State = "released"
 
-	// Parked: a holder was lost, and the policy says that a person has to find out how far it came.
+	// Parked: a holder was lost, and the policy lets a person find out how far it came.
 	Parked State = "parked"
 
-	// Unreadable: the record is no entry, or one of a later version. Only List says so, with the
-	// reason and nothing else about it; every other method returns an error. Nothing is stored with
-	// this state.
+	// Unreadable: the record is not an entry, or one of a later version. Only List and Due return
+	// it, with the reason; other methods return an error. No entry is stored in this state.
 	Unreadable State = "unreadable"
 )
 
@@ -45,27 +43,26 @@ const (
 type Entry struct {
 	Key      string
 	State    State
-	Owner    string // the last holder, or the person that reopened or settled it
-	Fence    uint64 // of that claim, or of that word of a person
-	Attempts int    // how often a holder has begun, released claims not counted
+	Owner    string // the last holder, or the person who reopened or settled the key
+	Fence    uint64 // of that claim or that decision
+	Attempts int    // how often a holder has begun, not counting released claims
 	Lease    time.Duration
 	Result   []byte // of completed work
-	// why it failed, was parked, reopened or settled, or cannot be read; of a claim, why the one
-	// before did
+	// why it failed, was parked, reopened or settled, or cannot be read; of a held claim, why the
+	// previous one ended
 	Reason  string
 	Message string // Note.Message of the last claim
 	Memo    []byte // Note.Memo of the first claim
 
-	// Age is how long ago the entry was written last, which a holder does with every renewal;
-	// records.AgeUnknown when the store has no clock.
+	// Age is the time since the last write, which includes renewals; records.AgeUnknown if the
+	// store has no clock.
 	Age time.Duration
 
-	// Version is that of the record.
-	Version records.Version
+	Version records.Version // of the record
 }
 
-// Remaining is how long the lease of a held entry still runs; zero when it is over. Known is false
-// when the store has no clock.
+// Remaining returns the rest of the lease of a held entry, zero if it has expired. Known is false
+// if the store has no clock.
 func (e *Entry) Remaining() (left time.Duration, known bool) {
 	if e.State != Held {
 		return 0, true
@@ -76,9 +73,9 @@ func (e *Entry) Remaining() (left time.Duration, known bool) {
 	return max(0, e.Lease-e.Age), true
 }
 
-// Stranded reports whether no holder works on the key and none has brought it to an end: it was
-// released, has failed, or has a lease that is known to be over. Usually the next delivery of the
-// message goes on.
+// Stranded reports whether no holder works on the key although the work has not ended: it was
+// released, has failed, or has a lease that is known to have expired. Usually the next delivery of
+// the message continues the work.
 func (e *Entry) Stranded() bool {
 	switch e.State {
 	case Released, Failed:
@@ -90,17 +87,17 @@ func (e *Entry) Stranded() bool {
 	return false
 }
 
-// entryVersion is the version of the form of an entry. Entries of other versions are refused, never
-// guessed at.
+// entryVersion is the version of the format of entries. Entries of other versions are refused.
 const entryVersion = 1
 
-// stored is the form of an entry in a record: JSON, so that people and other programs can read it.
+// stored is the format of an entry in a record: JSON, so that people and other programs can read
+// it.
 type stored struct {
 	Version int    `json:"v"`
 	State   State  `json:"state"`
 	Owner   string `json:"owner,omitempty"`
-	Nonce   string `json:"nonce,omitempty"` // of the write, by which its author knows it again
-	// absent in a write that takes a new one: its own version is it
+	Nonce   string `json:"nonce,omitempty"` // of the write, by which its author recognizes it
+	// absent in a write that takes a new fence: the fence is then the version of the record
 	Fence    uint64 `json:"fence,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	LeaseMS  int64  `json:"lease_ms,omitempty"`
@@ -108,13 +105,13 @@ type stored struct {
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Memo     []byte `json:"memo,omitempty"`
-	// an earlier holder was lost, and it is unknown how far it came
+	// an earlier holder was lost; how far it came is unknown
 	Unknown bool `json:"unknown,omitempty"`
 }
 
 func (s *stored) encode() []byte {
 	s.Version = entryVersion
-	b, _ := json.Marshal(s) // nothing in it can fail to be encoded
+	b, _ := json.Marshal(s) // cannot fail for these types
 	return b
 }
 
@@ -122,10 +119,10 @@ func (s *stored) encode() []byte {
 func decode(r records.Record) (stored, error) {
 	var s stored
 	if err := json.Unmarshal(r.Value, &s); err != nil {
-		return s, fmt.Errorf("the record %q is no claim: %w: keep claims under a prefix of their own", r.Key, err)
+		return s, fmt.Errorf("the record %q is not a claim: %w: keep claims under a prefix of their own", r.Key, err)
 	}
 	if s.Version != entryVersion {
-		return s, fmt.Errorf("the claim %q has form %d, this program knows %d: use the version of the program that wrote it",
+		return s, fmt.Errorf("the claim %q has format %d and this program knows %d: use the version of the program that wrote it",
 			r.Key, s.Version, entryVersion)
 	}
 	switch s.State {
@@ -140,7 +137,7 @@ func decode(r records.Record) (stored, error) {
 	return s, nil
 }
 
-// sameEnd reports whether two entries of one claim end it alike.
+// sameEnd reports whether two entries of one claim end it in the same way.
 func (s *stored) sameEnd(t *stored) bool {
 	return s.State != Held && s.State == t.State && bytes.Equal(s.Result, t.Result) &&
 		s.Reason == t.Reason
@@ -163,13 +160,13 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 	}
 }
 
-// EffectKey is the key under which an effect happens once: the idempotency key for a payment
-// provider, the name of a file, the key of a claim. Generation is 0 for all work but an intended
-// replay of completed work, which is to happen again and so needs another key. A redrive of failed
-// work keeps its generation: a card that was charged before the crash is not charged again after
+// EffectKey returns the key under which an effect happens once: the idempotency key for a payment
+// provider, the name of a file, the key of a claim. Generation is 0, except in a deliberate replay
+// of completed work, which needs another key because it is to happen again. A redrive of failed
+// work keeps its generation, so a card that was charged before a crash is not charged again after
 // it.
 //
-// The key of a generation is the key, a # and the number, so keys of other work must not end like
+// A later generation appends # and its number to the key, so keys of other work must not end like
 // that.
 func EffectKey(key string, generation int) string {
 	if generation == 0 {

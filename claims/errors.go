@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// ErrLost says that the claim is no longer current: its lease expired, and another holder may be at
-// work. Nothing was written.
+// ErrLost says that the claim is no longer current: its lease expired, and another holder may be
+// working. Nothing was written.
 var ErrLost = errors.New("the claim was lost: its lease ran out before it was renewed or ended")
 
-// ErrEnded says that the claim has been ended already. Claim.Entry says how; after CompleteIn call
+// ErrEnded says that the claim has already been ended. Claim.Entry says how; after CompleteIn, call
 // Claim.Ended first.
 var ErrEnded = errors.New("the claim has been ended already")
 
 // A Refusal is the reason why Acquire gave no claim: errors.Is(err, claims.Done).
 type Refusal string
 
-// Error returns the reason in a word.
+// Error returns the reason.
 func (r Refusal) Error() string { return string(r) }
 
 const (
@@ -27,21 +27,21 @@ const (
 	// Done: the work is completed. Refused.Result is its result.
 	Done Refusal = "done"
 
-	// UsedUp: the message has had its attempts, and belongs in the dead-letter queue.
+	// UsedUp: the message has used up its attempts and belongs in the dead-letter queue.
 	UsedUp Refusal = "used up"
 
 	// NeedsPerson: the key is parked. A holder was lost, nothing says how far it came, and the
-	// policy is not to guess. Ledger.Reopen or Ledger.Settle end that.
+	// policy is not to guess. Ledger.Reopen or Ledger.Settle ends that.
 	NeedsPerson Refusal = "parked"
 )
 
-// Refused is the error of Acquire when the ledger gives no claim. Where the reason alone is enough
-// use errors.Is with a Refusal; errors.AsType[*claims.Refused] gives the rest.
+// Refused is the error of Acquire when the ledger gives no claim. If the reason alone is enough,
+// use errors.Is with a Refusal; errors.AsType[*claims.Refused] returns the rest.
 type Refused struct {
 	Entry // of the key
 	Why   Refusal
 
-	// RetryIn is the rest of the holder's lease when Why is Busy; else zero.
+	// RetryIn is the rest of the holder's lease if Why is Busy, otherwise zero.
 	RetryIn time.Duration
 }
 

@@ -16,7 +16,7 @@ import (
 // records/pgrecords instead of the one in memory.
 func ExampleLedger_Acquire() {
 	ctx := context.Background()
-	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{Owner: "worker-1", Lease: time.Minute})
+	ledger, err := claims.New(claims.Config{Store: recordstest.NewMemory(), Owner: "worker-1", Lease: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func ExampleLedger_Acquire() {
 
 // Work runs under the context of Hold, which renews the claim and ends when it is lost.
 func ExampleClaim_Hold() {
-	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func ExampleConfig_lost() {
 		return claims.Retry(), nil
 	}
 	store := recordstest.NewMemory()
-	ledger, err := claims.New(store, claims.Config{Lease: time.Second, Lost: lookup})
+	ledger, err := claims.New(claims.Config{Store: store, Lease: time.Second, Lost: lookup})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,14 +9,16 @@ import (
 )
 
 // Hold renews the claim in the background, three to six times per lease, until stop is called, ctx
-// ends, or the claim is ended or lost. The context it returns ends with ctx, with stop, or with
-// ErrLost as its cause when the claim is lost: as soon as the ledger says so, and at Deadline at
-// the latest, whether the store can be reached or not. Work that goes on after that does so without
-// the claim. Complete, Fail and Release end the renewals and leave the context as it is.
+// ends, or the claim is ended or lost.
 //
-// Stop waits until no renewal is under way, a third of the lease at most when the store gives up in
-// time. It may be called more than once. Give Hold a context with a timeout when the work could
-// hang: a claim is renewed for as long as it is held.
+// The context that it returns ends with ctx, with stop, or with the cause ErrLost when the claim is
+// lost. That happens as soon as the ledger says so, and at Deadline at the latest, even if the
+// store does not answer. After that, the work continues without the claim. Complete, Fail and
+// Release end the renewals and leave the context as it is.
+//
+// Stop waits until no renewal is in progress, at most a third of the lease if the store respects
+// contexts. It may be called more than once. A claim is renewed for as long as it is held, so give
+// Hold a context with a timeout if the work could hang.
 func (c *Claim) Hold(ctx context.Context) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
@@ -28,8 +30,8 @@ func (c *Claim) Hold(ctx context.Context) (held context.Context, stop func()) {
 	}
 }
 
-// watch ends the context when the claim is lost. It does so beside the renewals: a store that does
-// not answer must not hold it up.
+// watch ends the context when the claim is lost. It runs beside the renewals, because a store that
+// does not answer must not delay it.
 func (c *Claim) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
 		left := time.Until(c.Deadline())
@@ -37,47 +39,43 @@ func (c *Claim) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(ErrLost)
 			return
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C: // unless it was renewed meanwhile
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-c.over:
-			timer.Stop()
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.why == ErrLost {
-				cancel(ErrLost)
-			}
-			return
+		if c.pause(ctx, left) { // it may have been renewed meanwhile
+			continue
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.why == ErrLost {
+			cancel(ErrLost)
+		}
+		return
 	}
 }
 
 // beat renews the claim until ctx ends or the claim is over.
 func (c *Claim) beat(ctx context.Context) {
 	lease := c.ledger.cfg.Lease
-	pause := backoff.Jitter(lease / 3)
-	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-c.over:
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		// Stop does not cut off a renewal: what it was told by then would be unknown. A call that
-		// hangs leaves time for another one.
+	for pause := lease / 3; c.pause(ctx, backoff.Jitter(pause)); {
+		// Stop does not cancel a renewal, because its outcome would be unknown. A call that hangs
+		// leaves time for another one.
 		renewCtx, giveUp := context.WithTimeout(context.WithoutCancel(ctx), lease/3)
 		err := c.Renew(renewCtx)
 		giveUp()
-		pause = backoff.Jitter(lease / 3)
+		pause = lease / 3
 		if err != nil {
-			pause = backoff.Jitter(lease / 12) // the store is ill: try until the deadline
+			pause = lease / 12 // retry until the deadline
 		}
 	}
+}
+
+// pause waits for d. It reports false if ctx ended or the claim was over first.
+func (c *Claim) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-c.over:
+	}
+	return false
 }

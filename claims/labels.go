@@ -11,14 +11,13 @@ import (
 	"tenaq/records"
 )
 
-// resultLabelMax is how much of a result is a label, in bytes. The whole of it is in the entry.
-const resultLabelMax = 4 << 10
+// Sizes to which labels are clipped, in bytes. The entry has the whole text.
+const (
+	resultLabelMax = 4 << 10
+	reasonLabelMax = 1 << 10
+)
 
-// reasonLabelMax is how much of a reason is a label, in bytes.
-const reasonLabelMax = 1 << 10
-
-// labels describe an entry in the tools of their backend. Times are by the clock of
-// the writer.
+// labels describes an entry to the tools of the backend. Times are by the clock of the writer.
 func (s *stored) labels(now time.Time) map[string]string {
 	labels := map[string]string{
 		"State": string(s.State), "Owner": clip.To(s.Owner, MessageMax),
@@ -39,9 +38,8 @@ func timeLabel(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 
 func (s *stored) lease() time.Duration { return time.Duration(s.LeaseMS) * time.Millisecond }
 
-// due is from when on an entry is listed by Ledger.Due: a held one from the end of its lease, a
-// failed, released or parked one at once. A completed one never is, nor is an exhausted one, whose
-// message is with the dead letters.
+// due returns the time from which Ledger.Due lists an entry: the end of the lease of a held one,
+// and now for a failed, released or parked one. Completed and exhausted entries are never due.
 func (s *stored) due(now time.Time) time.Time {
 	switch s.State {
 	case Held:
@@ -52,15 +50,15 @@ func (s *stored) due(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Due returns up to limit entries of work that is not done and that no holder is doing, the longest
-// waiting first: held ones whose lease was over by until, and failed, released and parked ones that
-// were written by then. It goes by the clocks of the processes that wrote them.
+// Due returns up to limit entries of work that is neither done nor in progress, the longest waiting
+// first: held ones whose lease expired by until, and failed, released and parked ones that were
+// written by then. Times are by the clocks of the processes that wrote the entries.
 //
-// It asks an index of the store instead of reading all entries. The error is records.ErrNoIndex
-// when the store has none. Entries that an earlier version of this package wrote are not in the
-// index until their next write.
+// It asks an index of the store instead of reading all entries, and returns records.ErrNoIndex if
+// the store has none. Entries that an earlier version of this package wrote enter the index with
+// their next write.
 func (l *Ledger) Due(ctx context.Context, until time.Time, limit int) ([]Entry, error) {
-	lister, ok := l.store.(records.DueLister)
+	lister, ok := l.cfg.Store.(records.DueLister)
 	if !ok {
 		return nil, fmt.Errorf("list claims: %w", records.ErrNoIndex)
 	}
@@ -68,20 +66,12 @@ func (l *Ledger) Due(ctx context.Context, until time.Time, limit int) ([]Entry, 
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
-	var entries []Entry
-	for _, r := range found {
-		s, err := decode(r)
-		if err != nil {
-			s = stored{State: Unreadable, Reason: err.Error()}
-		}
-		entries = append(entries, l.entryOf(r, &s))
-	}
-	return entries, nil
+	return l.entries(found), nil
 }
 
-// Idle is how long ago the lease of a held entry ended, or an entry in another state was written.
-// It is negative while a lease runs. If the store has no clock it goes by the clock of the writer,
-// whose time is in the version.
+// Idle returns the time since the lease of a held entry expired, or since an entry in another state
+// was written. It is negative while a lease runs. If the store has no clock, it uses the clock of
+// the writer, whose time is in the version.
 func (e *Entry) Idle(now time.Time) time.Duration {
 	age := e.Age
 	if age == records.AgeUnknown {

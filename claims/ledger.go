@@ -15,80 +15,81 @@ import (
 	"tenaq/records"
 )
 
-// Config configures a Ledger. The zero value works.
+// Config configures a Ledger. Store is required; the rest has defaults.
 type Config struct {
-	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers share a
-	// store without meeting when the prefix of none begins with that of another.
+	// Store keeps the records. All contenders for a key need the same one.
+	Store records.Store
+
+	// Prefix begins the keys of all records of the ledger; "claim/" when empty. Ledgers can share a
+	// store if no prefix begins with the prefix of another ledger.
 	Prefix string
 
 	// Owner names the holder of a claim, for people; host name and process id when empty. It need
 	// not be unique.
 	Owner string
 
-	// Lease is how long a claim lasts without being renewed: 60 s when zero. It is how long after a
-	// holder's death no other holder begins, not how long work may take, because Hold renews it.
+	// Lease is how long a claim lasts without a renewal: 60 s when zero, at least 1 s. It is the
+	// time after the death of a holder in which no other holder begins. It does not limit the work,
+	// because Hold renews it.
 	Lease time.Duration
 
-	// Retention is how long an entry is kept after it was written last: 15 days when zero. It has
-	// to be longer than the time in which a message may come back, by hand from a dead-letter queue
-	// as well; a message that comes later finds no entry, and its work is done again. Parked
-	// entries are kept until a person decides.
+	// Retention is how long an entry is kept after its last write: 15 days when zero. Make it
+	// longer than the time in which a message may come back, including by hand from a dead-letter
+	// queue. A message that comes later finds no entry, and its work is done again. Parked entries
+	// are kept until a person decides.
 	Retention time.Duration
 
 	// Lost decides what happens to work whose holder was lost, so that it is unknown how far it
-	// came. It is called by the one that takes over, while it holds the claim and the lease is
-	// being renewed, with the entry of the one before (see Claim.TakenOver). Nil is always Retry:
-	// right for work that can be done twice, or that gives EffectKey or the fence to whatever it
-	// changes. When it returns an error the claim is released, the question stays open, and Acquire
-	// returns the error.
+	// came. The new holder calls it under its claim, which is being renewed, with the entry of the
+	// previous holder (see Claim.TakenOver). Nil always decides Retry: right for work that can be
+	// repeated, or that passes EffectKey or the fence to whatever it changes. If Lost returns an
+	// error, the claim is released, the question stays open, and Acquire returns the error.
 	Lost func(context.Context, Entry) (Decision, error)
 }
 
-// A Decision is what is to become of work whose holder was lost.
+// A Decision says what happens to work whose holder was lost.
 type Decision struct {
 	state  State
 	result []byte
 	reason string
 }
 
-// Retry is the decision to do the work, again if need be.
+// Retry decides to do the work, even if that repeats it.
 func Retry() Decision { return Decision{} }
 
-// Settled is the decision that the work turned out to be done, with that result. Acquire is refused
-// as Done.
+// Settled decides that the work turned out to be done, with a result. Acquire is refused as Done.
 func Settled(result []byte) Decision { return Decision{state: Completed, result: result} }
 
-// Park is the decision to leave it to a person. Acquire is refused as NeedsPerson, until an
-// operator calls Reopen or Settle.
+// Park leaves the decision to a person. Acquire is refused as NeedsPerson until an operator calls
+// Reopen or Settle.
 func Park(reason string) Decision { return Decision{state: Parked, reason: reason} }
 
-// The shortest lease that a ledger gives out. Below it renewals would be most of the traffic.
+// leaseMin is the shortest lease. Below it, most of the traffic would be renewals.
 const leaseMin = time.Second
 
 // A Ledger gives out claims. Any number of ledgers, in any number of processes, may share a store.
 type Ledger struct {
-	store records.Store
-	cfg   Config
+	cfg Config
 
 	mu   sync.Mutex
-	seen map[string]sighting // of held entries in a store without a clock
+	seen map[string]sighting // of held entries in a store without a clock, by key
 }
 
-// A sighting is since when an entry has been seen unchanged, by the clock of this process.
+// A sighting says since when an entry has been unchanged, by the clock of this process.
 type sighting struct {
 	version records.Version
 	since   time.Time
 }
 
-// sightingsMax bounds how many entries a ledger watches. Beyond it the watch of a random one begins
-// anew, which delays take-overs and does nothing else.
+// sightingsMax is the maximum number of sightings. Beyond it, a ledger forgets a random one, which
+// only delays a take-over.
 const sightingsMax = 10_000
 
-// New returns a ledger over store. It fails when there is no store, and when the configuration
-// contradicts itself.
-func New(store records.Store, cfg Config) (*Ledger, error) {
-	if isNil(store) {
-		return nil, errors.New("the ledger has no store: open one, for example with sqliterecords.Open, and check its error")
+// New returns a ledger, or an error if the configuration contradicts itself. It does not use the
+// store.
+func New(cfg Config) (*Ledger, error) {
+	if isNil(cfg.Store) {
+		return nil, errors.New("claims: Config.Store is missing: open a store, for example with sqliterecords.New, and check its error")
 	}
 	cfg.Prefix = cmp.Or(cfg.Prefix, "claim/")
 	cfg.Lease = cmp.Or(cfg.Lease, time.Minute)
@@ -101,46 +102,46 @@ func New(store records.Store, cfg Config) (*Ledger, error) {
 	case cfg.Lease < leaseMin:
 		return nil, fmt.Errorf("a lease of %v is too short to be renewed in time: give it at least %v", cfg.Lease, leaseMin)
 	case cfg.Retention < 2*cfg.Lease:
-		return nil, fmt.Errorf("entries kept for %v are gone before a lease of %v can be missed: "+
-			"keep them for longer than a message can come back", cfg.Retention, cfg.Lease)
+		return nil, fmt.Errorf("a retention of %v is shorter than two leases of %v: "+
+			"make it longer than the time in which a message can come back", cfg.Retention,
+			cfg.Lease)
 	}
 	if err := records.CheckKey(cfg.Prefix); err != nil {
 		return nil, fmt.Errorf("prefix of the ledger: %w", err)
 	}
-	return &Ledger{store: store, cfg: cfg, seen: make(map[string]sighting)}, nil
+	return &Ledger{cfg: cfg, seen: make(map[string]sighting)}, nil
 }
 
-// isNil reports whether there is no store. A nil pointer counts: it is what a failed Open returned.
+// isNil reports whether there is no store. A failed New of a store returns a nil pointer.
 func isNil(store records.Store) bool {
 	v := reflect.ValueOf(store)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Retention is how long entries are kept. A worker compares it with how long a message can
-// come back.
+// Retention returns how long entries are kept.
 func (l *Ledger) Retention() time.Duration { return l.cfg.Retention }
 
-// Store is the store of the ledger, for callers that keep records of their own beside it.
-func (l *Ledger) Store() records.Store { return l.store }
+// Store returns the store of the ledger, for callers that keep records of their own beside it.
+func (l *Ledger) Store() records.Store { return l.cfg.Store }
 
-// Lease is how long a claim lasts without being renewed.
+// Lease returns how long a claim lasts without a renewal.
 func (l *Ledger) Lease() time.Duration { return l.cfg.Lease }
 
-// Acquire claims key for the caller. Otherwise the error is a *Refused, which says what to do with
-// the message, or an error of the store: then the state is unknown, and the message has to come
+// Acquire claims key for the caller. If it returns a *Refused, that says what to do with the
+// message. Any other error is one of the store: the state is unknown, so the message must come
 // back.
 func (l *Ledger) Acquire(ctx context.Context, key string) (*Claim, error) {
 	return l.AcquireWith(ctx, key, Note{})
 }
 
-// A Note is what a ledger writes down about the work of a key, for later readers of the entry.
+// A Note is what a claim records about the work of a key, for later readers of the entry.
 type Note struct {
-	// Message is the id of the message that brought the work. With it Acquire knows a message again
-	// whose attempts are used up (see Claim.Exhaust), and a person finds it.
+	// Message is the id of the message that brought the work. By it, Acquire recognizes a message
+	// that has used up its attempts (see Claim.Exhaust), and people find the message.
 	Message string
 
-	// Memo is what it would take to do the work again, or its origin. The first one of a key stays
-	// for as long as its entry does.
+	// Memo is what it takes to do the work again, or where it came from. The first memo of a key is
+	// kept for as long as its entry.
 	Memo []byte
 }
 
@@ -155,14 +156,14 @@ func (n *Note) check() error {
 	case len(n.Message) > MessageMax:
 		return fmt.Errorf("a message id of %d bytes, %d are allowed", len(n.Message), MessageMax)
 	case len(n.Memo) > MemoMax:
-		return fmt.Errorf("a memo of %d bytes, %d are allowed: keep it elsewhere and its name here",
+		return fmt.Errorf("a memo of %d bytes, %d are allowed: store it elsewhere and its name here",
 			len(n.Memo), MemoMax)
 	}
 	return nil
 }
 
-// AcquireWith is Acquire, and writes a note down. When the work is exhausted and the note names the
-// message that had the attempts, it is refused as UsedUp.
+// AcquireWith is Acquire with a note. If the work is exhausted and the note names the message that
+// used up the attempts, it is refused as UsedUp.
 func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim, error) {
 	if key == "" {
 		return nil, errors.New("a claim needs a key")
@@ -175,24 +176,24 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 			State: Held, Owner: l.cfg.Owner, Nonce: rand.Text(), Attempts: 1,
 			LeaseMS: l.cfg.Lease.Milliseconds(), Message: note.Message, Memo: note.Memo,
 		}
-		version records.Version // of the entry that gives way, as
-		before  *Entry          // when its holder was lost
+		version records.Version // of the entry that gives way
+		before  *Entry          // that entry, if its holder was lost
 	)
 	for {
 		began := time.Now()
 		r, err := l.put(ctx, l.writeOf(key, version, &next), next.Nonce)
-		var conflict *records.Conflict
-		switch {
-		case err == nil:
+		if err == nil {
 			l.forget(key)
 			return l.decide(ctx, l.newClaim(key, next, r, began), before)
-		case !errors.As(err, &conflict):
+		}
+		conflict, ok := errors.AsType[*records.Conflict](err)
+		if !ok {
 			return nil, fmt.Errorf("claim %q: %w", key, err)
 		}
 		version, before = conflict.Current.Version, nil
 		next.Attempts, next.Unknown, next.Memo, next.Reason = 1, false, note.Memo, ""
 		if version == 0 {
-			continue // it expired or was deleted in between
+			continue // it expired or was deleted meanwhile
 		}
 		s, err := decode(conflict.Current)
 		if err != nil {
@@ -212,8 +213,8 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 	}
 }
 
-// judge says whether an entry gives way to a new claim for a message; otherwise the error is what
-// Acquire answers. It returns the entry when it is unknown how far its holder came.
+// judge returns an error for Acquire unless an entry gives way to a new claim for a message. Lost
+// is the entry if it is unknown how far its holder came, otherwise nil.
 func (l *Ledger) judge(e Entry, unknown bool, message string) (lost *Entry, err error) {
 	switch e.State {
 	case Held:
@@ -238,7 +239,7 @@ func (l *Ledger) judge(e Entry, unknown bool, message string) (lost *Entry, err 
 	return nil, nil
 }
 
-// remaining is how long the holder of an entry may still be at work.
+// remaining returns how long the holder of an entry may still be working.
 func (l *Ledger) remaining(e *Entry) time.Duration {
 	left, known := e.Remaining()
 	if known {
@@ -249,7 +250,7 @@ func (l *Ledger) remaining(e *Entry) time.Duration {
 	s, ok := l.seen[e.Key]
 	if !ok || s.version != e.Version {
 		if !ok && len(l.seen) >= sightingsMax {
-			for other := range l.seen { // whichever comes first is as good as random
+			for other := range l.seen { // in random order
 				delete(l.seen, other)
 				break
 			}
@@ -260,14 +261,14 @@ func (l *Ledger) remaining(e *Entry) time.Duration {
 	return max(0, e.Lease-time.Since(s.since))
 }
 
-// forget ends the watch of a key.
+// forget drops the sighting of a key.
 func (l *Ledger) forget(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, key)
 }
 
-// decide asks what is to become of work whose holder was lost, if there was one.
+// decide calls Config.Lost if a holder was lost, and carries out the decision.
 func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, error) {
 	c.before = before
 	if before == nil || l.cfg.Lost == nil {
@@ -280,7 +281,7 @@ func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, e
 		if released := c.Release(releaseCtx); released != nil {
 			err = errors.Join(err, released)
 		}
-		return nil, fmt.Errorf("find out what became of %q: %w", c.key, err)
+		return nil, fmt.Errorf("decide about %q, whose holder was lost: %w", c.key, err)
 	}
 	if decision.state == "" {
 		return c, nil
@@ -295,18 +296,18 @@ func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, e
 	return nil, refused
 }
 
-// ask calls Config.Lost while the lease is being renewed.
+// ask calls Config.Lost while it renews the lease.
 func (c *Claim) ask(ctx context.Context, before Entry) (Decision, error) {
 	held, stop := c.Hold(ctx)
-	defer stop() // also when it panics, or the claim would be renewed for ever
+	defer stop() // also after a panic, or the claim would be renewed for ever
 	decision, err := c.ledger.cfg.Lost(held, before)
 	if err == nil && decision.state == "" && context.Cause(held) == ErrLost {
-		err = ErrLost // it took so long that there is nothing left to work under
+		err = ErrLost // the decision took so long that the claim is gone
 	}
 	return decision, err
 }
 
-// writeOf is the write of an entry over a version. What waits for a person does not expire.
+// writeOf returns the write of an entry over a version. A parked entry does not expire.
 func (l *Ledger) writeOf(key string, version records.Version, e *stored) records.Write {
 	now := time.Now()
 	w := records.Write{
@@ -319,32 +320,30 @@ func (l *Ledger) writeOf(key string, version records.Version, e *stored) records
 	return w
 }
 
-// safe is how long after a renewal began its holder may rely on it: the lease without a margin for
-// the difference between two clocks and for what is under way when it ends.
+// safe returns how long a holder may rely on a renewal, from its start. The rest of the lease is a
+// margin for the difference between two clocks, and for the work to stop.
 func (l *Ledger) safe() time.Duration { return l.cfg.Lease - l.cfg.Lease/10 }
 
-// Tries of one write, and the longest pause between two of them.
+// The number of tries of one write, and the longest pause between two of them.
 const (
 	putTries = 3
 	putPause = 200 * time.Millisecond
 )
 
-// put writes, and tries again after an error that leaves open whether it did. A write whose nonce
-// is found in the record has been carried out, whatever its answer was.
+// put writes, and retries after an error that leaves the outcome open. If the record has the nonce
+// of the write, the write took effect, whatever the store answered.
 func (l *Ledger) put(
 	ctx context.Context, w records.Write, nonce string,
 ) (r records.Record, err error) {
 	if err := w.Check(); err != nil {
 		return r, err
 	}
-	for try := range putTries {
-		r, err = l.store.Put(ctx, w)
-		var conflict *records.Conflict
-		if err == nil {
+	for try := 1; ; try++ {
+		if r, err = l.cfg.Store.Put(ctx, w); err == nil {
 			return r, nil
 		}
-		if errors.As(err, &conflict) {
-			// On the first try as well: some clients of stores try again by themselves.
+		if conflict, ok := errors.AsType[*records.Conflict](err); ok {
+			// Also on the first try, because some clients of stores retry by themselves.
 			if current := conflict.Current; current.Version != 0 {
 				if s, bad := decode(current); bad == nil && s.Nonce == nonce {
 					return current, nil
@@ -352,14 +351,8 @@ func (l *Ledger) put(
 			}
 			return r, err
 		}
-		if try == putTries-1 {
-			break
-		}
-		select {
-		case <-ctx.Done():
+		if try == putTries || backoff.Sleep(ctx, backoff.Jitter(putPause)) != nil {
 			return r, err
-		case <-time.After(backoff.Jitter(putPause)):
 		}
 	}
-	return r, err
 }

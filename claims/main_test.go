@@ -28,7 +28,8 @@ func newLedger(t testing.TB, store records.Store, cfg claims.Config) *claims.Led
 	if cfg.Lease == 0 {
 		cfg.Lease = lease
 	}
-	l, err := claims.New(store, cfg)
+	cfg.Store = store
+	l, err := claims.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,19 @@ import (
 	"tenaq/records"
 )
 
-// For people and their tools: looking at the ledger, and deciding what it cannot decide.
+// This file is for people and their tools: it reads the ledger, and records decisions of people.
 
-// ErrNoEntry is what the ledger answers about a key that it knows nothing of.
+// ErrNoEntry is the error for a key without an entry.
 var ErrNoEntry = errors.New("the ledger has no entry for this key")
 
-// Entry returns what the ledger says about key, or ErrNoEntry.
+// Entry returns the entry of key, or ErrNoEntry.
 func (l *Ledger) Entry(ctx context.Context, key string) (Entry, error) {
 	e, _, err := l.read(ctx, key)
 	return e, err
 }
 
 func (l *Ledger) read(ctx context.Context, key string) (Entry, stored, error) {
-	r, err := l.store.Get(ctx, l.cfg.Prefix+key)
+	r, err := l.cfg.Store.Get(ctx, l.cfg.Prefix+key)
 	if errors.Is(err, records.ErrNotFound) {
 		return Entry{}, stored{}, fmt.Errorf("%q: %w", key, ErrNoEntry)
 	}
@@ -36,17 +36,20 @@ func (l *Ledger) read(ctx context.Context, key string) (Entry, stored, error) {
 	return l.entryOf(r, &s), s, nil
 }
 
-// List returns up to limit entries whose keys begin with prefix and come behind after, in order of
-// key. What is in the ledger and cannot be read is among them, as Unreadable, so that it hides
-// nothing else.
+// List returns up to limit entries whose keys begin with prefix and come after the key after, in
+// order of key. It includes unreadable records, in the state Unreadable.
 func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]Entry, error) {
 	if after != "" {
 		after = l.cfg.Prefix + after
 	}
-	found, err := l.store.List(ctx, l.cfg.Prefix+prefix, after, limit)
+	found, err := l.cfg.Store.List(ctx, l.cfg.Prefix+prefix, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
+	return l.entries(found), nil
+}
+
+func (l *Ledger) entries(found []records.Record) []Entry {
 	entries := make([]Entry, len(found))
 	for i, r := range found {
 		s, err := decode(r)
@@ -55,20 +58,20 @@ func (l *Ledger) List(ctx context.Context, prefix, after string, limit int) ([]E
 		}
 		entries[i] = l.entryOf(r, &s)
 	}
-	return entries, nil
+	return entries
 }
 
-// Reopen makes a key claimable at once, whatever state it is in: parked after a person has found
-// out that the work can be done again, held by a holder that is known to be dead, completed by
-// mistake. A holder that is alive after all loses its claim. Attempts begin again.
+// Reopen makes a key claimable at once, in any state: parked, after a person found out that the
+// work can be repeated; held by a holder that is known to be dead; completed by mistake. A holder
+// that is still alive loses its claim. Attempts start again.
 func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
 	return l.override(ctx, key, func(s *stored) {
 		s.State, s.Reason, s.Attempts, s.Result = Released, clip.To(reason, reasonMax), 0, nil
 	})
 }
 
-// Settle records that the work of a key is done, by the word of a person. A holder that is alive
-// after all loses its claim.
+// Settle records a person's decision that the work of a key is done. A holder that is still alive
+// loses its claim.
 func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason string) error {
 	if err := checkResult(result); err != nil {
 		return fmt.Errorf("settle %q: %w", key, err)
@@ -78,15 +81,14 @@ func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason s
 	})
 }
 
-// GiveUp records that the attempts of a key are used up by a message that no holder will bring to
-// an end, because its queue has moved it to the dead-letter queue by itself. It is Claim.Exhaust
-// without a claim: another message may claim the key, and the attempts begin at one.
+// GiveUp is Claim.Exhaust without a claim, for a message that its queue has moved to the
+// dead-letter queue by itself, so that no holder will end its claim. Another message may claim the
+// key, and its attempts start at one.
 //
-// It changes the entry only if that message claimed the key last, and the claim was released, has
-// failed, or has a lease that is over: then it is still unknown how far the lost holder came, and
-// Config.Lost is asked by the next claim. It reports whether it changed the entry. The change is
-// made to the entry that was read; if anything happens to the entry meanwhile, such as a claim by a
-// message that was brought back, nothing is written.
+// GiveUp changes the entry only if message claimed the key last and the entry is Stranded. If a
+// holder was lost, it is still unknown how far that came, and the next claim calls Config.Lost. If
+// the entry changes meanwhile, for example because the message was brought back, GiveUp writes
+// nothing. It reports whether it changed the entry.
 func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool, error) {
 	e, s, err := l.read(ctx, key)
 	switch {
@@ -99,36 +101,40 @@ func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool,
 	}
 	s.Unknown = s.Unknown || s.State == Held
 	s.State, s.Reason, s.Result, s.LeaseMS = Exhausted, clip.To(reason, reasonMax), nil, 0
-	// It takes a fence of its own: a holder must not believe that it ended the claim itself.
-	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
-	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)
-	var conflict *records.Conflict
-	if errors.As(err, &conflict) {
+	switch conflict, err := l.replace(ctx, key, e.Version, s); {
+	case conflict:
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("give up the claim on %q: %w", key, err)
 	}
 	return true, nil
 }
 
-// override changes the entry of a key without having its claim.
+// override records a decision about a key.
 func (l *Ledger) override(ctx context.Context, key string, change func(*stored)) error {
 	e, s, err := l.read(ctx, key)
 	if err != nil {
 		return err
 	}
 	change(&s)
-	// It takes a fence of its own: a holder must not believe that it ended the claim itself.
-	s.Owner, s.Nonce, s.Fence, s.LeaseMS, s.Unknown = l.cfg.Owner, rand.Text(), 0, 0, false
-	_, err = l.put(ctx, l.writeOf(key, e.Version, &s), s.Nonce)
-	var conflict *records.Conflict
-	if errors.As(err, &conflict) {
+	s.LeaseMS, s.Unknown = 0, false
+	switch conflict, err := l.replace(ctx, key, e.Version, s); {
+	case conflict:
 		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide",
 			key)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("change the claim on %q: %w", key, err)
 	}
 	return nil
+}
+
+// replace writes an entry over a version without having its claim. It takes a new fence, so that a
+// holder does not believe that it wrote the entry itself.
+func (l *Ledger) replace(
+	ctx context.Context, key string, version records.Version, s stored,
+) (conflict bool, err error) {
+	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
+	_, err = l.put(ctx, l.writeOf(key, version, &s), s.Nonce)
+	_, conflict = errors.AsType[*records.Conflict](err)
+	return conflict, err
 }

@@ -51,7 +51,7 @@ func openLedger(where string) (records.Store, *claims.Ledger, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := claims.New(store, claims.Config{Lease: processLease})
+	l, err := claims.New(claims.Config{Store: store, Lease: processLease})
 	return store, l, err
 }
 

@@ -10,7 +10,7 @@ import (
 
 // What a ledger watches is bounded, and forgotten when it is answered.
 func TestWatchIsBounded(t *testing.T) {
-	l, err := New(recordstest.NewMemory(), Config{})
+	l, err := New(Config{Store: recordstest.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

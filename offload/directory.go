@@ -13,21 +13,20 @@ import (
 	"path/filepath"
 )
 
-// A Directory is a Store in a directory of a file system that all who send and receive can reach:
-// one file for each body, named by the SHA-256 of its key, so that no key leads out of the
-// directory, or is too long, or is another's on a file system that does not tell upper from lower
-// case.
+// A Directory is a Store in a directory of a file system that all senders and receivers can reach.
+// It keeps one file per body, named by the SHA-256 of its key. So no key leads out of the
+// directory, is too long, or equals another on a file system that ignores case.
 //
-// A body is written to a file of its own, forced to disk, and then given its name, so there are no
-// parts of bodies whoever is killed. Such a file is left behind then, named .new-*. A line of cron
-// removes these and what has expired; a body that is stored again is young again:
+// A body is written to a temporary file, forced to disk, and then renamed, so a crash leaves no
+// part of a body. It may leave a temporary file, named .new-*. A cron job can remove these and
+// expired bodies; storing a body again renews its time:
 //
 //	find /var/lib/bodies -type f ! -name bucket -mtime +30 -delete
 //
-// The file named bucket holds the name of the store. Where it is gone the disk may not be mounted,
-// and no body is said to be missing.
+// The file named bucket holds the name of the store. If it is missing, the disk may not be mounted,
+// so Get returns an error other than ErrNotFound.
 //
-// Files are made with the mode 0660 less the umask, the directory with 0700.
+// Files have the mode 0660 less the umask, the directory 0700.
 type Directory struct {
 	path   string
 	bucket string
@@ -35,15 +34,15 @@ type Directory struct {
 
 var _ Store = (*Directory)(nil)
 
-// nameFile holds the name of the store. No body is named like it.
+// nameFile holds the name of the store. No body has this name.
 const nameFile = "bucket"
 
-// OpenDirectory returns the store in a directory, which is made if there is none. Bucket is its
-// name in pointers: the same for all who use the directory, wherever each has it mounted.
+// OpenDirectory returns the store in a directory, and creates the directory if necessary. Bucket is
+// its name in pointers, the same for all users of the directory, wherever they mount it.
 func OpenDirectory(path, bucket string) (*Directory, error) {
 	d := &Directory{path: path, bucket: bucket}
 	if err := d.open(); err != nil {
-		return nil, fmt.Errorf("keep bodies in %s: %w", path, err)
+		return nil, fmt.Errorf("open the store of bodies in %s: %w", path, err)
 	}
 	return d, nil
 }
@@ -58,7 +57,7 @@ func (d *Directory) open() (err error) {
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		return err
 	}
-	// or the directory itself could be lost
+	// otherwise the directory itself could be lost
 	if err := syncDirectory(filepath.Dir(d.path)); err != nil {
 		return err
 	}
@@ -67,21 +66,21 @@ func (d *Directory) open() (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return d.write(nameFile, []byte(d.bucket))
 	case err == nil && string(name) != d.bucket:
-		return fmt.Errorf("it is the store named %q, and not %q", name, d.bucket)
+		return fmt.Errorf("it is the store %q, not %q", name, d.bucket)
 	}
 	return err
 }
 
-// Bucket is the name of the store in pointers.
+// Bucket returns the name of the store in pointers.
 func (d *Directory) Bucket() string { return d.bucket }
 
-// fileOf is the name of the file of a key.
+// fileOf returns the name of the file of a key.
 func fileOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
 }
 
-// Put stores a body. When it returns it is on disk.
+// Put stores a body. When it returns nil, the body is on disk.
 func (d *Directory) Put(ctx context.Context, key string, body []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (d *Directory) Put(ctx context.Context, key string, body []byte) error {
 	return d.write(fileOf(key), body)
 }
 
-// write makes a file appear with all that is in it.
+// write makes a file appear with its whole content.
 func (d *Directory) write(name string, content []byte) error {
 	f, err := os.OpenFile(filepath.Join(d.path, ".new-"+rand.Text()),
 		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
@@ -128,12 +127,12 @@ func (d *Directory) Get(ctx context.Context, key string, most int) ([]byte, erro
 	case info.Size() > int64(most):
 		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", ErrTooLarge, info.Size(), most)
 	}
-	body := make([]byte, info.Size()) // files never change
+	body := make([]byte, info.Size()) // files do not change
 	_, err = io.ReadFull(f, body)
 	return body, err
 }
 
-// missing tells a body that is not there from a disk that is not.
+// missing distinguishes a missing body from a missing disk.
 func (d *Directory) missing() error {
 	if _, err := os.Stat(filepath.Join(d.path, nameFile)); err != nil {
 		return fmt.Errorf("is the disk mounted? %w", err)
@@ -141,7 +140,7 @@ func (d *Directory) missing() error {
 	return ErrNotFound
 }
 
-// Delete removes a body. After a power cut it may be there again, which harms nobody.
+// Delete removes a body. After a power failure the body may be back, which is harmless.
 func (d *Directory) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -74,7 +74,7 @@ func TestDirectoryHasOneName(t *testing.T) {
 	path := t.TempDir()
 	directory(t, path)
 	directory(t, path)
-	if _, err := offload.OpenDirectory(path, "other"); err == nil || !strings.Contains(err.Error(), `named "bodies"`) {
+	if _, err := offload.OpenDirectory(path, "other"); err == nil || !strings.Contains(err.Error(), `the store "bodies"`) {
 		t.Errorf("got error %v", err)
 	}
 }

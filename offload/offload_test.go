@@ -173,7 +173,7 @@ func TestOutRefuses(t *testing.T) {
 		want            string // in the error; none when empty
 	}{
 		{"nine attributes", "k", large, nine, ""},
-		{"ten attributes", "k", large, full, "needs a place, and SQS allows 10"},
+		{"ten attributes", "k", large, full, "needs one of the 10 that SQS allows"},
 		{"ten attributes, small", "k", "x", full, ""},
 		{"reserved", "k", "x", attributes{offload.Attribute: number(1)}, "ExtendedPayloadSize"},
 		{"reserved, legacy", "k", "x", attributes{offload.LegacyAttribute: number(1)}, "SQSLargePayloadSize"},

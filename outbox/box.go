@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Box is the table of an outbox, with what the relays know about its rows. Packages pgoutbox and
-// sqliteoutbox have one each; package outboxtest checks an implementation. All times are by the
-// clock of the database.
+// A Box is the table of an outbox, with the state of its rows. Packages pgoutbox and sqliteoutbox
+// implement it; package outboxtest checks an implementation. All times are by the clock of the
+// database.
 //
 // A row is pending until it is sent or parked. Rows of one stream, which is a queue and a group,
 // are in the order of their commits.
@@ -39,8 +39,8 @@ type Box interface {
 	// returns their number.
 	Sweep(ctx context.Context, keep time.Duration, limit int) (int, error)
 
-	// Parked returns up to limit parked rows, the oldest first, behind the row with the id after.
-	// An empty id means from the first row.
+	// Parked returns up to limit parked rows, the oldest first, after the row with the id after, or
+	// from the first row if that is empty.
 	Parked(ctx context.Context, after string, limit int) ([]ParkedRow, error)
 
 	// Release makes parked rows pending again, at the end of their streams and with no attempts
@@ -54,7 +54,7 @@ const NextMax = 24 * time.Hour
 
 // A Claim says which rows a relay asks for.
 type Claim struct {
-	Relay string        // name of the relay, which no other relay ever has
+	Relay string        // unique name of the relay
 	Lease time.Duration // until the relay has to renew
 	Rows  int           // maximum number of rows
 	Bytes int           // maximum size of all bodies and headers; a single row may be larger
@@ -81,8 +81,7 @@ const (
 	// Sent: the queue stored it.
 	Sent Fate = iota
 
-	// Back: it was not sent, for a reason that is not about this row. It is due again after
-	// Outcome.After.
+	// Back: it was not sent, and the row is not the reason. It is due again after Outcome.After.
 	Back
 
 	// Failed: the queue refused it. That is an attempt; it is due again after Outcome.After.
@@ -120,8 +119,8 @@ type ParkedRow struct {
 	At     time.Time
 }
 
-// A ForeignTable is the error of Migrate when a table of that name was made for something else.
-// Nothing is changed.
+// A ForeignTable is the error of Migrate if the table was created for something else. Migrate has
+// changed nothing.
 type ForeignTable struct {
 	Table string // its name
 	Why   string // what it lacks

@@ -3,13 +3,12 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/internal/work/invalid"
 	"tenaq/offload"
 )
 
@@ -21,64 +20,64 @@ type SQS interface {
 		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config says how a relay works. Box and Client are needed; the rest has defaults.
+// Config configures a Relay. Box and Client are required; the rest has defaults.
 type Config struct {
 	Box    Box
 	Client SQS
 
-	// Queues are the names or URLs of queues by what rows have in aggregatetype. What is not in it
-	// is the name of a queue itself.
+	// Queues maps the aggregatetype of rows to names or URLs of queues. An aggregatetype that is
+	// not in it is the name of a queue.
 	Queues map[string]string
 
-	// Offload, if set, keeps bodies elsewhere that are too large for a message, under the id of
-	// their row. Workers need one with the same store.
+	// Offload, if set, stores bodies that are too large for a message, under the ids of their rows.
+	// Workers need one with the same store.
 	Offload *offload.Offloader
 
-	// Parallel is how many requests are under way at once: 8 when zero.
+	// Parallel is the maximum number of concurrent requests: 8 when zero, at most 1,000.
 	Parallel int
 
-	// Rows is how many rows a relay has in hand at most: 400 when zero. Bytes is how much their
-	// bodies are in all: 32 MiB when zero; a single row may have more.
+	// Rows is the maximum number of rows that the relay has leased: 400 when zero, at most 100,000.
+	// Bytes is the maximum size of their bodies: 32 MiB when zero; a single row may be larger.
 	Rows, Bytes int
 
-	// Lease is how long rows stay with a relay that has died: 30 s when zero, at least 3 s. It is
-	// renewed after a third of it.
+	// Lease is how long rows stay leased to a relay that has died: 30 s when zero, at least 3 s. A
+	// running relay renews it after a third.
 	Lease time.Duration
 
-	// Attempts is how often the queue may refuse a row before it is parked: 10 when zero. What is
-	// wrong with the queue, the network or the credentials is no attempt.
+	// Attempts is how often the queue may refuse a row before it is parked: 10 when zero. Failures
+	// of the queue, the network or the credentials are not attempts.
 	Attempts int
 
-	// Retry bounds the pause before a refused row is tried again, which is random up to Base
-	// doubled with every attempt, at most Max: 1 s and 5 min when zero.
+	// RetryBase and RetryMax bound the pause before a refused row is sent again. It is random, up
+	// to RetryBase doubled with every attempt, at most RetryMax: 1 s and 5 min when zero.
 	RetryBase, RetryMax time.Duration
 
-	// Poll is how long a relay that has nothing to do sleeps at most before it looks again: 5 s
-	// when zero. A Box wakes it sooner, as a rule.
+	// Poll is the longest pause of an idle relay before it looks for rows: 5 s when zero. A Box
+	// usually wakes it earlier.
 	Poll time.Duration
 
-	// Keep is how long rows stay after they were sent: 30 days when zero, for ever when negative.
+	// Keep is how long sent rows are kept: 30 days when zero, for ever when negative.
 	Keep time.Duration
 
 	Events Events
 
-	// Logger is told what a person may have to act on; slog.Default when nil.
+	// Logger gets what an operator may have to act on; slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// Events are called for what happens to rows. Any of them may be nil. They are called from several
+// Events are callbacks for what happens to rows. Any may be nil. They are called from several
 // goroutines and must return quickly.
 type Events struct {
-	// Sent: the queue has the message, under that id.
+	// Sent: the queue has stored the message under that id.
 	Sent func(r Row, messageID string)
 
-	// Failed: the queue refused the row; it is tried again after a while.
+	// Failed: the queue refused the row. The relay sends it again after a pause.
 	Failed func(r Row, reason string, after time.Duration)
 
-	// Parked: the row is given up.
+	// Parked: the relay does not try the row again.
 	Parked func(r Row, reason string)
 
-	// Lost: the lease of the row ended in the hands of this relay. Another one sends it.
+	// Lost: this relay lost the lease of the row. Another relay sends it.
 	Lost func(r Row)
 }
 
@@ -90,7 +89,7 @@ const (
 	keepDefault = 30 * 24 * time.Hour
 )
 
-// setDefaults fills in what was left out, and refuses what contradicts itself.
+// setDefaults fills in the defaults and returns an error for an invalid configuration.
 func (c *Config) setDefaults() error {
 	c.Parallel = cmp.Or(c.Parallel, 8)
 	c.Rows = cmp.Or(c.Rows, 400)
@@ -118,26 +117,18 @@ func (c *Config) setDefaults() error {
 		e.Lost = func(Row) {}
 	}
 
-	var bad []error
-	refuse := func(is bool, format string, args ...any) {
-		if is {
-			bad = append(bad, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(c.Box == nil, "Box is missing")
-	refuse(c.Client == nil, "Client is missing")
-	refuse(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it is 1 to %d", c.Parallel,
+	var bad invalid.Fields
+	bad.Add(c.Box == nil, "Config.Box is missing: set it to the outbox (packages pgoutbox, sqliteoutbox)")
+	bad.Add(c.Client == nil, "Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
+	bad.Add(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it is 1 to %d", c.Parallel,
 		parallelMax)
-	refuse(c.Rows < 1 || c.Rows > rowsMax, "Rows is %d: it is 1 to %d", c.Rows, rowsMax)
-	refuse(c.Bytes < 1, "Bytes is %d: it is at least 1", c.Bytes)
-	refuse(c.Lease < leaseMin, "Lease is %v: it is at least %v", c.Lease, leaseMin)
-	refuse(c.Attempts < 1, "Attempts is %d: it is at least 1", c.Attempts)
-	refuse(c.RetryBase < 0 || c.RetryMax < c.RetryBase,
+	bad.Add(c.Rows < 1 || c.Rows > rowsMax, "Rows is %d: it is 1 to %d", c.Rows, rowsMax)
+	bad.Add(c.Bytes < 1, "Bytes is %d: it is at least 1", c.Bytes)
+	bad.Add(c.Lease < leaseMin, "Lease is %v: it is at least %v", c.Lease, leaseMin)
+	bad.Add(c.Attempts < 1, "Attempts is %d: it is at least 1", c.Attempts)
+	bad.Add(c.RetryBase < 0 || c.RetryMax < c.RetryBase,
 		"RetryBase and RetryMax are %v and %v: the second is the larger one", c.RetryBase,
 		c.RetryMax)
-	refuse(c.Poll < 0, "Poll is %v: it is not negative", c.Poll)
-	if len(bad) > 0 {
-		return fmt.Errorf("outbox: %w", errors.Join(bad...))
-	}
-	return nil
+	bad.Add(c.Poll < 0, "Poll is %v: it is not negative", c.Poll)
+	return bad.Err("outbox")
 }

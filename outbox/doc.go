@@ -10,7 +10,7 @@
 //
 // One or more relays run, in the same program or as "tenaq outbox relay":
 //
-//	relay, err := outbox.NewRelay(outbox.Config{Box: box, Client: sqs.NewFromConfig(cfg)})
+//	relay, err := outbox.New(outbox.Config{Box: box, Client: sqs.NewFromConfig(cfg)})
 //	if err != nil {
 //		return err
 //	}

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// claimFailuresMax is how many claims in a row may fail before Drain gives up the database.
+// claimFailuresMax is how many claims in a row may fail before Drain gives up.
 const claimFailuresMax = 5
 
-// A drain decides when a relay that is to end has nothing left to send.
+// A drain decides when a relay has nothing left to send.
 type drain struct {
-	all  bool // rows that are not due count, too
+	all  bool // also wait for rows that are not due
 	over bool
-	sick []string // queues that took no messages then
+	sick []string // queues that accepted no messages at the end
 	err  error
 }
 
-// Drain sends rows and returns when nothing is left to send. Without all that is when no row is
-// due, except for queues that take no messages now: it returns their names. With all it is when no
-// row is pending: Drain waits for such queues, for rows whose time has not come, and for the rows
+// Drain sends rows and returns when nothing is left to send. Without all, that is when no row is
+// due, except for queues that accept no messages now: it returns their names. With all, that is
+// when no row is pending: Drain waits for such queues, for rows that are not due, and for the rows
 // of other relays.
 //
-// Drain returns the error of ctx when that ends first. Without all it also gives up a database that
+// Drain returns the error of ctx if ctx ends first. Without all, it also gives up when the database
 // fails five times in a row.
 func (r *Relay) Drain(ctx context.Context, all bool) (sick []string, err error) {
 	d := &drain{all: all}
@@ -36,7 +36,7 @@ func (r *Relay) Drain(ctx context.Context, all bool) (sick []string, err error) 
 	return d.sick, err
 }
 
-// isOver asks whether anything is left that a claim does not return.
+// isOver asks whether there are rows left that a claim does not return.
 func (d *drain) isOver(ctx context.Context, box Box) (bool, error) {
 	if !d.all {
 		return true, nil
@@ -45,8 +45,8 @@ func (d *drain) isOver(ctx context.Context, box Box) (bool, error) {
 	return err == nil && s.Pending == 0, err
 }
 
-// ends learns from a claim whether the relay is to stop. A claim that began with rows in hand may
-// have missed what follows them, so only one that began with none counts.
+// ends reports whether the relay should stop after a claim. A claim that began with rows in hand
+// may have missed the rows that follow them, so only one that began with none counts.
 func (d *drain) ends(c *claimed, failures int) bool {
 	switch {
 	case c.err != nil && failures >= claimFailuresMax && !d.all:

@@ -19,7 +19,7 @@ func (r *rig) drainer(change func(*outbox.Config)) *outbox.Relay {
 	if change != nil {
 		change(&cfg)
 	}
-	relay, err := outbox.NewRelay(cfg)
+	relay, err := outbox.New(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func Example() {
 		}
 	}
 
-	relay, err := outbox.NewRelay(outbox.Config{Box: box, Client: printer{}}) // in a program of yours sqs.NewFromConfig(cfg)
+	relay, err := outbox.New(outbox.Config{Box: box, Client: printer{}}) // in a program of yours sqs.NewFromConfig(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

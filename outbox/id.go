@@ -19,7 +19,7 @@ func NewID() string {
 	return uuidText(id)
 }
 
-// uuidText writes an id with the bits of the variant that all UUIDs here have.
+// uuidText formats an id, with the variant of RFC 9562.
 func uuidText(id [16]byte) string {
 	id[8] = id[8]&0x3f | 0x80
 	text := hex.EncodeToString(id[:])

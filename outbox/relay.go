@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -13,26 +12,26 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// A Relay sends the rows of a box. Any number of them may run, in any number of processes.
+// A Relay sends the rows of a box. Any number of relays may run, in any number of processes.
 type Relay struct {
 	cfg    Config
 	queues directory
 }
 
-// NewRelay returns a relay, or an error when the configuration contradicts itself.
-func NewRelay(cfg Config) (*Relay, error) {
+// New returns a relay, or an error if the configuration contradicts itself.
+func New(cfg Config) (*Relay, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	return &Relay{cfg: cfg, queues: directory{client: cfg.Client, names: cfg.Queues}}, nil
 }
 
-// Run sends rows until ctx ends, and returns nil then: what is under way is finished first, and the
-// rest given back for others. Databases and queues that cannot be used are tried again and again.
-// It returns an error at once when the tables are not there or are of another version (ErrSchema).
+// Run sends rows until ctx ends. Then it finishes the requests in progress, gives the other rows
+// back for other relays, and returns nil. It keeps retrying databases and queues that cannot be
+// used. It returns an error at once if the tables are missing or have another version (ErrSchema).
 func (r *Relay) Run(ctx context.Context) error { return r.run(ctx, nil) }
 
-// run relays until ctx ends, or d says so.
+// run sends rows until ctx ends or d is over.
 func (r *Relay) run(ctx context.Context, d *drain) error {
 	if _, err := r.cfg.Box.Stats(ctx); errors.Is(err, ErrSchema) {
 		return fmt.Errorf("outbox: %w", err)
@@ -48,21 +47,20 @@ func (r *Relay) run(ctx context.Context, d *drain) error {
 	return nil
 }
 
-// relayName is a name that no other relay has. People find the process by it.
+// relayName returns a unique name, by which people can find the process.
 func relayName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8])
 }
 
-// How rows that were sent are removed: few at a time, so that nobody waits long for a lock or a
-// disk.
+// Sent rows are removed a few at a time, so that no transaction waits long for a lock or a disk.
 const (
 	sweepEvery = time.Minute
 	sweepRows  = 500
 	sweepPause = 100 * time.Millisecond
 )
 
-// sweep removes rows that were sent long ago, until ctx ends.
+// sweep removes rows that were sent longer ago than Config.Keep, until ctx ends.
 func (r *Relay) sweep(ctx context.Context) {
 	if r.cfg.Keep < 0 {
 		return
@@ -78,13 +76,8 @@ func (r *Relay) sweep(ctx context.Context) {
 		case n == sweepRows:
 			pause = sweepPause
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }
-
-// chance is a number in [0, 1).
-func chance() float64 { return mathrand.Float64() }

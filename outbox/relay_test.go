@@ -65,7 +65,7 @@ func (r *rig) start(change func(*outbox.Config)) (stop func()) {
 	if change != nil {
 		change(&cfg)
 	}
-	relay, err := outbox.NewRelay(cfg)
+	relay, err := outbox.New(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -9,54 +9,56 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/work/invalid"
 )
 
-// A ReplayConfig says what is replayed and how. Box and Source are needed; the rest has defaults.
+// A ReplayConfig configures a Replayer. Box is required, and Source for Run and Plan. The rest has
+// defaults.
 //
-// Consumers that do a work once skip a message about work that they have completed. So a replay has
-// to say which of two things it is:
+// Consumers that do work once skip messages about completed work. So there are two kinds of
+// replays:
 //
-//   - Do it again, which is the default: messages get a new generation, and with it new effect keys
-//     (see claims.EffectKey). Consumers really run, and what they do outside happens again.
-//   - Fill the gaps, with MissingOnly: the ledger of the consumers is asked, and only what they
-//     never completed is sent, as what it was.
+//   - By default, a replay repeats the work: its messages get a new generation, and with it new
+//     effect keys (see claims.EffectKey). Consumers run again, and their effects happen again.
+//   - With MissingOnly, a replay fills the gaps: it asks the ledger of the consumers, and sends
+//     only what they never completed, in its own generation.
 type ReplayConfig struct {
 	Box    History
 	Source Source
 
-	// MissingOnly leaves out what Ledger knows to be completed. The rest keeps its generation.
+	// MissingOnly leaves out work that Ledger knows as completed. The rest keeps its generation.
 	MissingOnly bool
 	Ledger      *claims.Ledger
 
-	// Lane, if set, is the queue that all of it goes to, so that other consumers can work on it,
-	// beside those of the live messages. It is a name as rows have it.
+	// Lane, if set, is the queue for all messages, so that other consumers work on them than on the
+	// live messages. It is a name as in rows.
 	Lane string
 
-	// Rate is how many messages per second are sent at most: 50 when zero.
+	// Rate is the maximum number of messages per second: 50 when zero, at most 10,000.
 	Rate float64
 
-	// Ahead is how many rows may be due in the outbox: 1,000 when zero. While there are more, the
-	// replay writes none, so that live messages do not have to wait behind it.
+	// Ahead is the maximum number of due rows in the outbox: 1,000 when zero. While there are more,
+	// the replay pauses, so that live messages do not wait behind it.
 	Ahead int
 
-	// Generation is what messages get: the number of the replay when zero, which does unless the
-	// database has been restored from before an earlier one. It is more where one of them has as
-	// much already.
+	// Generation is the generation of the messages: the number of the replay when zero. Set it
+	// after the database was restored to a time before an earlier replay. If a message already has
+	// that generation or a later one, the replay uses a larger one.
 	Generation int
 
-	By   string // who asks for it, for the record
-	Note string // why
+	By   string // who asks for the replay, for the record
+	Note string // why, for the record
 
-	// Progress, if set, is called after every change. It must return quickly. A Plan calls it while
+	// Progress, if set, is called after every change. It must return quickly. Plan calls it while
 	// it asks the ledger, with a Replay that has the counts so far and no number.
 	Progress func(Replay)
 
-	// Logger is told what a person may have to act on; slog.Default when nil.
+	// Logger gets what an operator may have to act on; slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// ReplayHeader is the header of a message that was replayed, with the number of the replay. It is
-// left out where there is no room for one more.
+// ReplayHeader is the header of a replayed message with the number of the replay. A message without
+// room for another header has none.
 const ReplayHeader = "replay"
 
 // Limits of a replay.
@@ -65,17 +67,17 @@ const (
 	rateUsual   = 50
 	aheadUsual  = 1000
 	looksAtOnce = 8
-	looksPerSec = 500  // at the ledger, whatever the rate of messages
-	replaysMax  = 1000 // that are remembered when the ledger is asked
+	looksPerSec = 500  // at the ledger, at any rate of messages
+	replaysMax  = 1000 // earlier replays whose generations are looked up in the ledger
 
-	// Messages are read a few at a time at first, and more when they are small.
+	// The size of a page of messages starts small, and grows while messages are small.
 	pageFirst, pageMax   = 8, 200
 	pageSmall, pageLarge = 1 << 20, 4 << 20 // bytes
 	retriedFor           = 2 * time.Minute
 	endedMax             = 2000
 )
 
-// A Replayer replays:
+// A Replayer sends past messages again:
 //
 //	replayer, err := outbox.NewReplayer(outbox.ReplayConfig{
 //		Box:    box,
@@ -89,23 +91,21 @@ const (
 //	...
 //	done, err := replayer.Run(ctx) // when it is interrupted: Continue(ctx, done.Number), from any process
 //
-// It writes rows, with the messages that were sent once, for the relays to send. It keeps up to
-// date how far it is in the same transactions, so that it can be stopped at any moment, or killed,
-// and go on later: no message is left out, and none of a work and generation written twice.
+// It writes rows for the relays to send, and records its progress in the same transactions. So it
+// can be stopped or killed at any moment and continue later: it leaves out no message, and writes
+// no message of a work and generation twice.
 type Replayer struct {
 	cfg    ReplayConfig
 	runner string
 
-	later []int     // what generations returned; nil when it was not called
-	page  int       // how many messages are read at once
-	next  time.Time // before it nothing may be written
-	// rows that were written since it was last looked how many are due; -1 when nobody has looked
-	since int
-	full  bool // they were too many, and it has been said
+	later []int     // result of generations, or nil
+	page  int       // number of messages to read at once
+	next  time.Time // no writes before
+	since int       // rows written since the due rows were counted; -1 before the first count
+	full  bool      // too many rows were due, and that has been logged
 }
 
-// NewReplayer returns a Replayer, or an error when the configuration contradicts itself. Source and
-// what follows it may be left out by who only wants to continue a replay.
+// NewReplayer returns a Replayer, or an error if the configuration contradicts itself.
 func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -113,38 +113,33 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(Replay) {}
 	}
-	var bad []error
-	refuse := func(is bool, format string, args ...any) {
-		if is {
-			bad = append(bad, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(cfg.Box == nil, "Box is missing")
-	refuse(cfg.MissingOnly && cfg.Ledger == nil,
+	var bad invalid.Fields
+	bad.Add(cfg.Box == nil, "ReplayConfig.Box is missing: set it to the outbox (packages pgoutbox, sqliteoutbox)")
+	bad.Add(cfg.MissingOnly && cfg.Ledger == nil,
 		"MissingOnly needs a Ledger to ask what is completed")
-	refuse(cfg.MissingOnly && cfg.Generation != 0,
+	bad.Add(cfg.MissingOnly && cfg.Generation != 0,
 		"MissingOnly keeps generations: leave Generation out")
-	refuse(!(cfg.Rate >= 0 && cfg.Rate <= rateMax), "Rate is %v: it is more than 0 and at most %d",
+	bad.Add(!(cfg.Rate >= 0 && cfg.Rate <= rateMax), "Rate is %v: it is more than 0 and at most %d",
 		cfg.Rate, rateMax)
-	refuse(cfg.Ahead < 0, "Ahead is %d: it is at least 1", cfg.Ahead)
-	refuse(cfg.Generation < 0, "Generation is %d: it is at least 1", cfg.Generation)
-	if len(bad) > 0 {
-		return nil, fmt.Errorf("outbox: replay: %w", errors.Join(bad...))
+	bad.Add(cfg.Ahead < 0, "Ahead is %d: it is at least 1", cfg.Ahead)
+	bad.Add(cfg.Generation < 0, "Generation is %d: it is at least 1", cfg.Generation)
+	if err := bad.Err("outbox: replay"); err != nil {
+		return nil, err
 	}
 	return &Replayer{cfg: cfg, runner: relayName(), page: pageFirst, since: -1}, nil
 }
 
-// Run begins a replay and carries it out. It returns when all rows are written, which the relays
-// send then, when the replay is cancelled (its state says so), or with an error when ctx ends, the
-// database cannot be used for two minutes, or another process has taken it over (ErrMoved). The
-// replay that it returns in those cases, if its number is not zero, can be continued.
+// Run begins a replay and carries it out. It returns when all rows are written, or when the replay
+// is cancelled, which its state says. It returns an error when ctx ends, the database cannot be
+// used for two minutes, or another process has taken over the replay (ErrMoved). If the replay that
+// it returns with the error has a number, Continue can continue it.
 func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	c := r.cfg
 	if err := c.Source.Check(); err != nil {
 		return Replay{}, fmt.Errorf("outbox: replay: %w", err)
 	}
 	r.later = nil
-	// what can only read refuses SQL that would write
+	// Look reads in a read-only transaction, which refuses SQL that would write.
 	if _, err := patiently(ctx, r, func() (int, error) {
 		count, _, err := c.Box.Look(ctx, c.Source, 0)
 		return count, err
@@ -162,9 +157,9 @@ func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	return r.carryOut(ctx, record)
 }
 
-// Continue goes on with a replay that is not at its end, as it was begun, but for Rate and Ahead if
-// they are set here. A process that is still at it stops. With a MissingOnly replay it needs the
-// Ledger.
+// Continue continues a replay that has not ended, with its original configuration except for Rate
+// and Ahead, if they are set here. A process that still runs it stops. A MissingOnly replay needs
+// the Ledger.
 func (r *Replayer) Continue(ctx context.Context, number int64) (Replay, error) {
 	record, err := r.cfg.Box.Replay(ctx, number)
 	switch {
@@ -174,7 +169,7 @@ func (r *Replayer) Continue(ctx context.Context, number int64) (Replay, error) {
 		return record, fmt.Errorf("outbox: replay %d is %s: begin another one", number,
 			record.State)
 	case record.MissingOnly && r.cfg.Ledger == nil:
-		return record, fmt.Errorf("outbox: replay %d sends what is missing only, and needs a Ledger to ask", number)
+		return record, fmt.Errorf("outbox: replay %d sends only what is missing: set Ledger, to ask what is completed", number)
 	}
 	record.Runner = r.runner
 	record.Rate = cmp.Or(r.cfg.Rate, record.Rate)
@@ -186,8 +181,8 @@ func (r *Replayer) Continue(ctx context.Context, number int64) (Replay, error) {
 	return r.carryOut(ctx, taken)
 }
 
-// CancelReplay ends a replay that is not at its end: a process that is at it stops before it writes
-// more. What is in the outbox already is sent. Who and why is for the record.
+// CancelReplay ends a replay that has not ended. A process that runs it stops before it writes
+// more. Relays still send the rows that are in the outbox. Why is for the record.
 func CancelReplay(ctx context.Context, box History, number int64, why string) (Replay, error) {
 	for {
 		record, err := box.Replay(ctx, number)

@@ -75,7 +75,7 @@ func (r *rig) work(url string, ledger *claims.Ledger) {
 
 func (r *rig) ledger(store *recordstest.Memory) *claims.Ledger {
 	r.t.Helper()
-	l, err := claims.New(store, claims.Config{})
+	l, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -10,19 +10,19 @@ import (
 	"tenaq/claims"
 )
 
-// What is missing is asked from the ledger of the consumers, see ReplayConfig.MissingOnly.
+// This file asks the ledger of the consumers what is missing, see ReplayConfig.MissingOnly.
 
-// A fate is what the ledger knows about the work of a message.
+// A fate is the state of the work of a message in the ledger.
 type fate int
 
 const (
-	missing   fate = iota // nobody has completed it
-	completed             // somebody has, in its generation or a later one
+	missing   fate = iota // no consumer has completed it
+	completed             // in its generation or a later one
 	later                 // a later generation of it has begun
-	parked                // a person has to decide about it
+	parked                // a person must decide about it
 )
 
-// known asks the ledger about the work of messages, several at once.
+// known returns the fates of messages. It asks the ledger about several at once.
 func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error) {
 	laterOnes, err := r.generations(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error
 	return fates, nil
 }
 
-// count adds a row with this fate that is not written.
+// count counts a row that is left out because of its fate.
 func (t *Tally) count(f fate) {
 	switch f {
 	case completed:
@@ -59,7 +59,8 @@ func (t *Tally) count(f fate) {
 	}
 }
 
-// generations are those that earlier replays gave to their messages, the latest first.
+// generations returns the generations that earlier replays gave to their messages, the latest
+// first.
 func (r *Replayer) generations(ctx context.Context) ([]int, error) {
 	if r.later != nil {
 		return r.later, nil
@@ -82,7 +83,7 @@ func (r *Replayer) generations(ctx context.Context) ([]int, error) {
 	return r.later, nil
 }
 
-// fate asks about the work of one message: first whether a replay has taken it up since.
+// fate asks about the work of one message, in the generations of later replays first.
 func (r *Replayer) fate(ctx context.Context, row *Row, laterOnes []int) (fate, error) {
 	for _, generation := range append(slices.Clone(laterOnes), row.Generation) {
 		if generation < row.Generation {

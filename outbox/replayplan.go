@@ -9,12 +9,12 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// A Plan is what a replay would do.
+// A Plan says what a replay would do.
 type Plan struct {
 	Count int // rows of the source
-	Works int // pieces of work that those rows are about, in any generation
+	Works int // pieces of work of those rows, in any generation
 
-	// Tally has the numbers that a run over the same rows and the same ledger ends with.
+	// Tally has the final numbers of a run over the same rows and the same ledger.
 	Tally
 
 	First []Past // a few of the rows whose messages a run would send
@@ -23,15 +23,15 @@ type Plan struct {
 // A planned is a message that a replay would send.
 type planned struct {
 	name             string
-	generation, rows int // of the rows about it
+	generation, rows int // of its rows
 	id               string
-	left             bool // the ledger has a reason to leave it out
+	left             bool // left out because of its fate
 }
 
-// Plan looks what there is to replay, and changes nothing. It reads all rows that Run would read
-// and, with MissingOnly, asks the ledger about each piece of work, at the pace of Run. It returns
-// up to so many samples, all of them of messages that Run would send. A row that cannot be sent is
-// an ErrSource, as it is of Run.
+// Plan says what Run would do, and changes nothing. It reads all rows that Run would read and, with
+// MissingOnly, asks the ledger about each piece of work, at the pace of Run. It returns up to
+// samples messages that Run would send. Like Run, it returns ErrSource for a row that cannot be
+// sent.
 func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	if err := r.cfg.Source.Check(); err != nil {
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
@@ -51,20 +51,20 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	case errors.Is(err, ErrSource):
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
 	case err != nil:
-		return Plan{}, fmt.Errorf("outbox: look what there is to replay: %w", err)
+		return Plan{}, fmt.Errorf("outbox: plan a replay: %w", err)
 	}
 	return plan, nil
 }
 
-// walk reads the source once. The works are in the order in which a run would write them.
+// walk reads the source once. The works are in the order in which Run would write them.
 func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []planned, err error) {
 	type work struct{ queue, name string }
 	named := make(map[work]bool)
-	placeOf := make(map[string]int) // in works, by the id that a run would give to the row
+	placeOf := make(map[string]int) // in works, by the id that Run would give to the row
 	err = r.cfg.Box.Walk(ctx, r.cfg.Source, func(past Past) error {
 		plan.Count++
-		// Rows that get the same ID are sent once. The number of the replay and its generation do
-		// not change which ones these are: they are the same for all rows.
+		// Run sends rows with the same ID once. Which rows these are does not depend on the number
+		// and the generation of the replay.
 		again := r.preview(past)
 		if err := again.Check(); err != nil {
 			return fmt.Errorf("%w: message %d cannot be sent: %w", ErrSource, plan.Count, err)
@@ -90,8 +90,8 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 // errEnough ends a walk.
 var errEnough = errors.New("enough rows were read")
 
-// sample reads the first rows of a few messages that are missing. It reads no further than to the
-// last of them.
+// sample returns the first rows of a few missing messages. It reads no further than the last of
+// them.
 func (r *Replayer) sample(
 	ctx context.Context, works []planned, most int,
 ) (first []Past, err error) {
@@ -120,19 +120,19 @@ func (r *Replayer) sample(
 	return first, err
 }
 
-// preview is the message that a run would make of a row, but for the number of the replay.
+// preview returns the message that Run would make of a row, except for the number of the replay.
 func (r *Replayer) preview(past Past) Message {
 	record := Replay{Number: 1, Generation: max(1, r.cfg.Generation),
 		MissingOnly: r.cfg.MissingOnly, Lane: r.cfg.Lane}
 	again := record.again(past.Message)
 	if !r.cfg.MissingOnly {
-		// which Run gives to all, if not a larger one
+		// Run gives all messages this generation or a larger one.
 		again.Generation = max(again.Generation, past.Generation+1)
 	}
 	return again
 }
 
-// askAll asks the ledger what is missing.
+// askAll asks the ledger which works are missing.
 func (r *Replayer) askAll(ctx context.Context, plan *Plan, works []planned) error {
 	for len(works) > 0 {
 		part := works[:min(pageMax, len(works))]

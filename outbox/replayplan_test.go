@@ -144,7 +144,7 @@ func TestPlanIsWhatRunDoes(t *testing.T) {
 // learn has the ledger know something about some of the works that TestPlanIsWhatRunDoes sends.
 func (r *rig) learn(dice *rand.Rand, store *recordstest.Memory) {
 	r.t.Helper()
-	parking, err := claims.New(store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) { return claims.Park("no idea"), nil }})
+	parking, err := claims.New(claims.Config{Store: store, Lost: func(context.Context, claims.Entry) (claims.Decision, error) { return claims.Park("no idea"), nil }})
 	if err != nil {
 		r.t.Fatal(err)
 	}

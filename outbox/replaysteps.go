@@ -9,16 +9,16 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/clip"
+	"tenaq/internal/work/queuename"
 )
 
-// This file takes a replay from step to step. Replayer says what it promises.
+// This file carries out a replay, step by step.
 
-// carryOut takes a replay to its end. One that can never begin is cancelled.
+// carryOut runs a replay to its end. It cancels one that can never begin.
 func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) {
 	record, err := r.prepare(ctx, record)
 	if errors.Is(err, ErrSource) && record.Read == 0 {
@@ -44,7 +44,7 @@ func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) 
 	return record, nil
 }
 
-// prepare has noted what there is to send, and makes sure that all of it can be sent.
+// prepare stages the messages and makes sure that all of them can be sent.
 func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 	if record.State == Preparing {
 		staged, err := patiently(ctx, r, func() (Replay, error) {
@@ -68,10 +68,10 @@ func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 	return r.settleGeneration(ctx, record)
 }
 
-// settleGeneration looks at all messages before the first is sent. It makes sure that each can be
-// sent, since a query may return anything, and another queue may need what the first one did not;
-// and it gives the replay a generation that is later than that of any of them, so that a work that
-// is there in several of them is done once.
+// settleGeneration reads all messages before the first is sent. It makes sure that each can be
+// sent, because a query may return anything, and a lane may need more than the original queue. And
+// it gives the replay a generation that is later than that of any message, so that work which is
+// there in several generations is done once.
 func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay, error) {
 	generation := cmp.Or(record.Generation, int(record.Number))
 	for place := int64(0); !record.MissingOnly; {
@@ -122,7 +122,7 @@ func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay,
 	return settled, err
 }
 
-// staged reads what comes next, a few messages when they are large.
+// staged reads the next messages, fewer if they are large.
 func (r *Replayer) staged(ctx context.Context, number, place int64, most int) ([]Staged, error) {
 	staged, err := patiently(ctx, r, func() ([]Staged, error) {
 		return r.cfg.Box.Staged(ctx, number, place, min(most, r.page))
@@ -144,11 +144,11 @@ func (r *Replayer) staged(ctx context.Context, number, place int64, most int) ([
 	return staged, err
 }
 
-// step writes the next few rows. The replay that it returns is the zero one when it is not known.
+// step writes the next few rows. It returns the zero Replay if the result is unknown.
 func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
 	most := int(min(pageMax, max(1, record.Rate/2)))
 	if record.MissingOnly {
-		most = pageMax // most of which is left out, as a rule
+		most = pageMax // most of them are usually left out
 	}
 	staged, err := r.staged(ctx, record.Number, record.Place, most)
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Replayer) step(ctx context.Context, record Replay) (Replay, error) {
 	return r.write(ctx, next, rows)
 }
 
-// write takes a step, or finds out that somebody else has.
+// write stores a step, or finds out that another process has changed the replay.
 func (r *Replayer) write(ctx context.Context, next Replay, rows []Message) (Replay, error) {
 	return patiently(ctx, r, func() (Replay, error) {
 		stepped, err := r.cfg.Box.StepReplay(ctx, next, rows)
@@ -189,8 +189,8 @@ func (r *Replayer) write(ctx context.Context, next Replay, rows []Message) (Repl
 	})
 }
 
-// moved finds out why a replay is not as it was. That it has been cancelled is no error, nor is
-// that this process has written itself and did not hear of it.
+// moved finds out why a replay has changed. It is not an error if it was cancelled, or if this
+// process changed it and did not get the answer.
 func (r *Replayer) moved(ctx context.Context, record Replay) (Replay, error) {
 	found, err := r.cfg.Box.Replay(ctx, record.Number)
 	switch {
@@ -199,10 +199,10 @@ func (r *Replayer) moved(ctx context.Context, record Replay) (Replay, error) {
 	case found.State == Cancelled || found.Runner == r.runner:
 		return found, nil
 	}
-	return found, fmt.Errorf("%w: %s is at it", ErrMoved, cmp.Or(found.Runner, "another process"))
+	return found, fmt.Errorf("%w: %s runs it", ErrMoved, cmp.Or(found.Runner, "another process"))
 }
 
-// rows are what is to be written of what is staged. It counts the rest.
+// rows returns the rows to write for staged messages, and counts the rest.
 func (r *Replayer) rows(
 	ctx context.Context, record *Replay, staged []Staged,
 ) (rows []Message, err error) {
@@ -227,7 +227,7 @@ func (r *Replayer) rows(
 			continue
 		}
 		m = record.again(m)
-		if err := m.Check(); err != nil { // which none is that was looked at before
+		if err := m.Check(); err != nil { // settleGeneration has not seen it
 			return nil, fmt.Errorf("%w: the message about %q cannot be sent: %w", ErrSource,
 				m.Dedup, err)
 		}
@@ -236,17 +236,17 @@ func (r *Replayer) rows(
 	return rows, nil
 }
 
-// again is a message as the replay sends it: about the same work, in a generation of its own unless
-// only what is missing is sent. Its ID follows from all that, so that it is written once.
+// again returns a message as the replay sends it: about the same work, in the generation of the
+// replay unless that is MissingOnly. Its ID is derived from these, so that it is written once.
 func (r *Replay) again(m Message) Message {
 	row := Row{Message: m}
 	m.Dedup = row.work()
 	if !r.MissingOnly {
 		m.Generation = r.Generation
 	}
-	queue := m.Queue // of which the work is
+	queue := m.Queue // before the lane
 	if r.Lane != "" {
-		if strings.HasSuffix(m.Queue, ".fifo") {
+		if queuename.IsFIFO(m.Queue) {
 			m.Group = cmp.Or(m.Group, m.Key)
 		}
 		m.Queue = r.Lane
@@ -267,14 +267,13 @@ func (r *Replay) again(m Message) Message {
 	return m
 }
 
-// wait returns when rows may be written: at the rate of the replay, and while not too many are due.
-// The replay that it returns, if its number is not zero, is one that has been cancelled or taken
-// over in the meantime.
+// wait returns when rows may be written: at the rate of the replay, and while not too many rows are
+// due. If it returns a Replay with a number, that has been cancelled or taken over meanwhile.
 func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 	if err := backoff.Sleep(ctx, time.Until(r.next)); err != nil {
 		return Replay{}, err
 	}
-	for r.since < 0 || r.since > record.Ahead/2 { // not every time: it may be a long look
+	for r.since < 0 || r.since > record.Ahead/2 { // not every time, because counting takes long
 		stats, err := patiently(ctx, r, func() (Stats, error) { return r.cfg.Box.Stats(ctx) })
 		if err != nil {
 			return Replay{}, err
@@ -305,8 +304,7 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 	return Replay{}, nil
 }
 
-// patiently calls something again and again while the database, or whatever it asks, cannot be
-// used. What has an answer of its own is not repeated.
+// patiently repeats a call while the database or the ledger cannot be used, for up to retriedFor.
 func patiently[T any](ctx context.Context, r *Replayer, call func() (T, error)) (T, error) {
 	until := time.Now().Add(retriedFor)
 	for n := 1; ; n++ {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,14 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/work/dedupid"
+	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/sqslimits"
 	"tenaq/internal/work/trail"
 	"tenaq/offload"
 )
 
-// What is said to queues is said here.
-
-// A directory knows the URLs of queues. It asks each time anew after an error, and after a while,
-// for a queue may have been deleted and created again elsewhere.
+// A directory caches the URLs of queues. It asks again after an error, and after directoryMax,
+// because a queue may have been deleted and created again elsewhere.
 type directory struct {
 	client SQS
 	names  map[string]string // Config.Queues
@@ -40,7 +41,7 @@ type place struct {
 
 const directoryMax = 10 * time.Minute
 
-// url finds the queue that rows name.
+// url returns the URL of a queue that rows name.
 func (d *directory) url(ctx context.Context, queue string) (string, error) {
 	name := queue
 	if other, ok := d.names[queue]; ok {
@@ -68,7 +69,7 @@ func (d *directory) url(ctx context.Context, queue string) (string, error) {
 	return aws.ToString(out.QueueUrl), nil
 }
 
-// forget has the next one ask again.
+// forget removes a URL, so that the next call asks again.
 func (d *directory) forget(url string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,11 +80,8 @@ func (d *directory) forget(url string) {
 	}
 }
 
-// batchMax is how many messages one request takes.
-const batchMax = 10
-
-// entry is the message of a row, without what depends on its queue. The error is that no queue
-// would take it.
+// entry returns the message of a row, without what depends on its queue. It returns an error if no
+// queue would accept the message.
 func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
 	if err := r.Check(); err != nil {
 		return types.SendMessageBatchRequestEntry{}, err
@@ -99,29 +97,30 @@ func (r *Row) entry() (types.SendMessageBatchRequestEntry, error) {
 	if r.Type != "" {
 		attributes[typeAttribute] = text(r.Type)
 	}
-	// there is room, by Check
+	// Check has made sure that there is room.
 	attributes, _ = trail.Trail{Key: r.work(), Generation: r.Generation}.Attach(attributes)
 	return types.SendMessageBatchRequestEntry{MessageBody: &r.Body,
 		MessageAttributes: attributes}, nil
 }
 
-// pointerMax is about what a pointer to a body counts for.
+// pointerMax is about the size of a message with a pointer instead of its body.
 const pointerMax = 2 << 10
 
-// inMessage is what an entry of so many bytes counts for when it is sent. The error is that it is
-// too large.
+// inMessage returns the size in a request of an entry with size bytes, or an error if it is too
+// large.
 func (r *Relay) inMessage(size int) (int, error) {
 	switch o := r.cfg.Offload; {
 	case o != nil && size > o.Threshold():
 		return min(size, pointerMax), nil
-	case size > messageMax:
-		return 0, fmt.Errorf("it has %d bytes with its attributes, SQS takes %d: keep large bodies elsewhere, with --bodies or Config.Offload", size, messageMax)
+	case size > sqslimits.MessageBytesMax:
+		return 0, fmt.Errorf("it has %d bytes with its attributes, SQS accepts %d: store large bodies elsewhere, with --bodies or Config.Offload",
+			size, sqslimits.MessageBytesMax)
 	}
 	return size, nil
 }
 
-// keep stores the bodies that are too large for their messages. It returns what became of each, and
-// the entries that can be sent.
+// keep stores the bodies that are too large for their messages. It returns the error of each entry,
+// and the entries that can be sent.
 func (r *Relay) keep(
 	ctx context.Context, entries []types.SendMessageBatchRequestEntry, items []*item,
 ) (errs []error, sendable []types.SendMessageBatchRequestEntry) {
@@ -150,21 +149,14 @@ func (r *Relay) keep(
 	return errs, sendable
 }
 
-// work names what the message asks for. It stays the same however often it is sent.
-func (r *Row) work() string {
-	if r.Dedup != "" {
-		return r.Dedup
-	}
-	return r.ID
-}
+// work names the work of the message. It is the same for every send.
+func (r *Row) work() string { return cmp.Or(r.Dedup, r.ID) }
 
 // address adds to an entry what depends on the kind of its queue.
 func (r *Row) address(e *types.SendMessageBatchRequestEntry, fifo bool) {
 	group := r.Group
 	if fifo {
-		if group == "" {
-			group = r.Key
-		}
+		group = cmp.Or(group, r.Key)
 		e.MessageDeduplicationId = aws.String(dedupid.Of(claims.EffectKey(r.work(), r.Generation)))
 	}
 	if group != "" {
@@ -172,39 +164,28 @@ func (r *Row) address(e *types.SendMessageBatchRequestEntry, fifo bool) {
 	}
 }
 
-// size is what a message counts for: its body and all of its attributes.
-func size(e *types.SendMessageBatchRequestEntry) int {
-	n := len(aws.ToString(e.MessageBody))
-	for name, a := range e.MessageAttributes {
-		n += len(name) + len(aws.ToString(a.DataType)) + len(aws.ToString(a.StringValue))
-	}
-	return n
-}
-
-// requestMax is how long a request may take in all, with the client's own retries.
+// requestMax is how long a request may take, including the retries of the client.
 const requestMax = 30 * time.Second
 
-// An answer is what has become of a request.
+// An answer is the result of a request.
 type answer struct {
 	queue *queue
 	items []*item
-	// by item: nil was sent; a *refusal is the item's own fault; everything else the queue's
-	errs []error
-	ids  []string
-	url  string
+	errs  []error  // by item: nil if sent, a *refusal about the message, or an error of the queue
+	ids   []string // by item: message ids
+	url   string
 }
 
-// A refusal is that a queue will not take a message as it is.
+// A refusal says that a queue will not accept a message as it is.
 type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return e.reason }
 
-// send sends the messages of items, at most ten and not more than fit. It must be over before
-// until.
+// send sends the messages of items in one request, which ends by until.
 func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
 	a := answer{queue: q, items: items, errs: make([]error, len(items)),
 		ids: make([]string, len(items))}
-	all := func(err error) answer { // of those about which nothing is known
+	all := func(err error) answer { // for the items that have no error yet
 		for i := range a.errs {
 			if a.errs[i] == nil {
 				a.errs[i] = err
@@ -222,7 +203,7 @@ func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
 	for i, it := range items {
 		e := it.entry
 		e.Id = aws.String(strconv.Itoa(i))
-		it.row.address(&e, strings.HasSuffix(a.url, ".fifo"))
+		it.row.address(&e, queuename.IsFIFO(a.url))
 		in.Entries = append(in.Entries, e)
 	}
 	a.errs, in.Entries = r.keep(ctx, in.Entries, items)
@@ -254,8 +235,8 @@ func (r *Relay) send(q *queue, items []*item, until time.Time) answer {
 	return a
 }
 
-// errUnanswered is about an entry of a batch that the answer does not mention.
-var errUnanswered = errors.New("the queue's answer does not say what became of the message")
+// errUnanswered is the error of an entry that the answer does not mention.
+var errUnanswered = errors.New("the answer of the queue does not mention the message")
 
 func (a *answer) index(id *string) int {
 	i, err := strconv.Atoi(aws.ToString(id))
@@ -265,8 +246,8 @@ func (a *answer) index(id *string) int {
 	return i
 }
 
-// contentErrors are the errors of requests that are about what is in them. With every other error
-// the messages can wait: it is about the queue, the network or the credentials.
+// contentErrors are the codes of errors about the content of a request. After any other error,
+// about the queue, the network or the credentials, the messages wait.
 var contentErrors = []string{
 	"InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue",
 	"InvalidAttributeName", "MissingParameter",
@@ -274,13 +255,10 @@ var contentErrors = []string{
 }
 
 func contentError(err error) (reason string, ok bool) {
-	var api smithy.APIError
-	if !errors.As(err, &api) {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return "", false
 	}
-	_, code, found := strings.Cut(api.ErrorCode(), "AWS.SimpleQueueService.")
-	if !found {
-		code = api.ErrorCode()
-	}
+	code := strings.TrimPrefix(api.ErrorCode(), "AWS.SimpleQueueService.")
 	return fmt.Sprintf("%s: %s", code, api.ErrorMessage()), slices.Contains(contentErrors, code)
 }

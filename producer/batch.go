@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// A Result is what SendOnce returned for one message of a batch.
+// A Result is the result of SendOnce for one message of a batch.
 type Result struct {
 	Receipt
 	Err error
 }
 
 // SendAll calls SendOnce for each message, Config.Parallel at once, and returns the results in the
-// order of the messages. On a FIFO queue the messages of a group are sent one after the other, in
-// their order; one that fails does not stop those behind it. Of two messages with one key one is a
-// duplicate.
+// order of the messages. On a FIFO queue it sends the messages of a group one after the other, in
+// their order; one that fails does not stop the following ones. If two messages have the same key,
+// one is a duplicate.
 //
-// Run the batch again when there were errors: what was sent is a duplicate then.
+// After errors, run the batch again: messages that were sent are then duplicates.
 func (p *Producer) SendAll(ctx context.Context, messages []Message) []Result {
-	var chains [][]int // indexes of messages that have to keep their order
+	var chains [][]int // indexes of messages that must keep their order
 	groups := make(map[string]int)
 	for i, m := range messages {
 		at, known := groups[m.Group]
@@ -39,7 +39,7 @@ func (p *Producer) SendAll(ctx context.Context, messages []Message) []Result {
 	return results
 }
 
-// each calls do for 0 to n-1, so many at once, and waits for all of them.
+// each calls do for 0 to n-1, parallel of them at once, and waits for all.
 func each(parallel, n int, do func(i int)) {
 	var next atomic.Int64
 	var running sync.WaitGroup

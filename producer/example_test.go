@@ -92,7 +92,7 @@ func ExampleProducer_SendAll() {
 func ExampleProducer_Resend() {
 	ctx := context.Background()
 	store := recordstest.NewMemory()
-	work, err := claims.New(store, claims.Config{}) // where workers claim
+	work, err := claims.New(claims.Config{Store: store}) // where workers claim
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestCrashBetweenRegisterAndSend_FA1(t *testing.T) {
 func TestRepairWithinTheWindow_FA10(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "data-download-queue.fifo")
-		work, err := claims.New(p.store, claims.Config{})
+		work, err := claims.New(claims.Config{Store: p.store})
 		must(t, err)
 		made := p.producer(nil, nil, producer.Config{Work: work})
 		sent := send(t, made, file("a"))

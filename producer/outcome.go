@@ -18,24 +18,24 @@ type outcome int
 
 const (
 	outcomeSent    outcome = iota
-	outcomeRefused         // the queue said no, and would again
-	outcomeNotSent         // it did not reach the queue, or came at a bad time
+	outcomeRefused         // the queue refused it, and would again
+	outcomeNotSent         // it did not reach the queue, or was refused for a passing reason
 	outcomeUnknown
 )
 
-// A watch looks at every try of a send. The SDK tries again by itself and reports the last try
-// only: a timeout followed by a refusal is not a refusal, the first try may be in the queue.
+// A watch observes every try of a send. The SDK retries by itself and reports only the last try.
+// But a timeout followed by a refusal is not a refusal: the first try may have stored the message.
 type watch struct {
-	installed bool // the client is the SDK's, so that a try which is not seen here never left
-	unknown   bool // a try may have been carried out
+	installed bool // the client is that of the SDK, so every try is observed
+	unknown   bool // a try may have taken effect
 	refused   bool // a try was refused
 }
 
-// option has the SDK show its tries.
+// option makes the SDK show its tries.
 func (w *watch) option(o *sqs.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		w.installed = true
-		// Last in the last step is next to the network.
+		// The last one in the last step is next to the network.
 		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("tenaq.Outcome", w.try), middleware.After)
 	})
 }
@@ -51,18 +51,18 @@ func (w *watch) try(
 	case err == nil && ok && refusal(response.StatusCode):
 		w.refused = true
 	case err == nil || !notDialled(err):
-		// also when it was carried out, and the SDK cannot make sense of the answer
+		// including a try that took effect, with an answer that the SDK cannot read
 		w.unknown = true
 	}
 	return out, metadata, err
 }
 
-// outcome is what all tries come to, the last of which ended with err.
+// outcome returns the outcome of all tries, the last of which ended with err.
 func (w *watch) outcome(err error) outcome {
 	if err == nil {
 		return outcomeSent
 	}
-	if !w.installed { // a client of another kind, which tries once as far as anybody knows
+	if !w.installed { // a client of another kind, which is assumed to try once
 		var response *smithyhttp.ResponseError
 		var api smithy.APIError
 		switch {
@@ -76,27 +76,26 @@ func (w *watch) outcome(err error) outcome {
 	switch {
 	case w.unknown:
 		return outcomeUnknown
-	case w.refused && code(err) != "" &&
-		!passing(err): // without a code it is about something else in the end
+	case w.refused && code(err) != "" && !passing(err): // without a code, it is not a refusal
 		return outcomeRefused
 	default:
 		return outcomeNotSent
 	}
 }
 
-// refusal reports whether a status says that nothing was done. A timeout of the request does not:
-// the server may have had all of it.
+// refusal reports whether a status says that nothing was done. A request timeout does not: the
+// server may have received the whole request.
 func refusal(status int) bool {
 	return status >= 300 && status < 500 && status != http.StatusRequestTimeout
 }
 
-// notDialled reports whether an error is that no connection came about.
+// notDialled reports whether an error says that there was no connection.
 func notDialled(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// passing reports whether a refusal is about the moment and not about the message.
+// passing reports whether a refusal has a passing reason, and not the message.
 func passing(err error) bool {
 	return slices.Contains([]string{
 		"RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded",
@@ -106,7 +105,7 @@ func passing(err error) bool {
 	}, code(err))
 }
 
-// code is the code of an error of the API.
+// code returns the code of an error of the API.
 func code(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -115,7 +114,7 @@ func code(err error) string {
 	return ""
 }
 
-// advice says what to do about a refusal.
+// advice returns what to do about a refusal.
 func advice(err error) string {
 	switch code(err) {
 	case "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist":

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/queuename"
 	"tenaq/records"
 )
@@ -22,14 +22,11 @@ type SQS interface {
 		...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
 }
 
-// Prefix begins the keys of all registrations, unless Config.Prefix says otherwise. The name of the
-// queue and a slash follow.
+// Prefix begins the keys of all registrations by default. The name of the queue and a slash follow.
 const Prefix = "send/"
 
-// A Config says where a producer sends, and how it remembers. Client, Store and QueueURL are
-// required; the rest has defaults.
+// Config configures a Producer. Client, Store and QueueURL are required; the rest has defaults.
 type Config struct {
-	// Client sends the messages.
 	Client SQS
 
 	// Store keeps the registrations. All producers of one queue need the same one.
@@ -39,42 +36,42 @@ type Config struct {
 	QueueURL string
 
 	// Prefix begins the keys of all registrations; "send/", the name of the queue and "/" when
-	// empty. Give queues of the same name that share a store, of two accounts for example, prefixes
-	// of their own. Every producer of one queue needs the same.
+	// empty. Every producer of one queue needs the same prefix. Queues with the same name that
+	// share a store, for example those of two accounts, need different ones.
 	Prefix string
 
-	// Owner says who sends, for people; host name and process id when empty.
+	// Owner names the sender, for people; host name and process id when empty.
 	Owner string
 
-	// Lease is how long after the death of a sender nobody else sends the same key: 30 s when zero,
-	// at least a second. A send is given up before it ends, so it has to be longer than a send may
-	// take, the tries of the client included.
+	// Lease is the time after the death of a sender in which no other sender sends the same key: 30
+	// s when zero, at least 1 s. A send is cancelled before its lease expires, so make it longer
+	// than a send may take, including the retries of the client.
 	Lease time.Duration
 
-	// Retention is how long a key is recognised after its registration was written last: 15 days
+	// Retention is how long a key is recognized after the last write of its registration: 15 days
 	// when zero. A key that comes later is sent again.
 	Retention time.Duration
 
-	// Work is the ledger in which workers claim the same keys. With it receipts of duplicates say
-	// what became of the work, and Stuck finds messages that were sent and that nobody ever began
-	// to work on. It has to remember as long as Retention at least.
+	// Work is the ledger in which workers claim the same keys. With it, the receipts of duplicates
+	// have the state of the work, and Stuck finds sent messages whose work no worker ever began.
+	// Its retention must be at least that of the producer.
 	Work *claims.Ledger
 
 	// Parallel is how many messages SendAll sends at once: 16 when zero.
 	Parallel int
 }
 
-// A Producer sends messages once. Its methods may be called from any goroutine, and any number of
-// producers in any number of processes may share a store. Keep one for as long as the process
-// lives: in a store without a clock it has to see for itself that a dead sender's lease is over.
+// A Producer sends messages once. It is safe for concurrent use, and any number of producers in any
+// number of processes may share a store. Keep one for the lifetime of the process: in a store
+// without a clock, the lease of a dead sender counts from when this Producer first saw it.
 type Producer struct {
 	ledger *claims.Ledger
 	cfg    Config
 	fifo   bool
 }
 
-// New returns a producer for one queue. It asks neither the queue nor the store, and fails when the
-// configuration contradicts itself.
+// New returns a producer for one queue, or an error if the configuration contradicts itself. It
+// uses neither the queue nor the store.
 func New(cfg Config) (*Producer, error) {
 	name := queuename.Of(cfg.QueueURL)
 	switch {
@@ -83,7 +80,7 @@ func New(cfg Config) (*Producer, error) {
 	case cfg.Store == nil:
 		return nil, errors.New("producer: Config.Store is missing: set it to the store of the registrations (packages sqliterecords, pgrecords, dynamorecords)")
 	case name == "":
-		return nil, fmt.Errorf("producer: %q is no URL of a queue: set Config.QueueURL",
+		return nil, fmt.Errorf("producer: %q is not the URL of a queue: set Config.QueueURL",
 			cfg.QueueURL)
 	case cfg.Parallel < 0:
 		return nil, fmt.Errorf("producer: Parallel is %d: it is at least 1", cfg.Parallel)
@@ -92,40 +89,41 @@ func New(cfg Config) (*Producer, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 30*time.Second)
 	cfg.Retention = cmp.Or(cfg.Retention, 15*24*time.Hour)
 	cfg.Parallel = cmp.Or(cfg.Parallel, 16)
-	p := &Producer{cfg: cfg, fifo: strings.HasSuffix(name, ".fifo")}
+	p := &Producer{cfg: cfg, fifo: queuename.IsFIFO(name)}
 	var err error
 	if p.ledger, err = p.newLedger(cfg.Store); err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
 	if cfg.Work != nil && cfg.Work.Retention() < cfg.Retention {
 		return nil, fmt.Errorf("producer: the ledger of the work forgets after %v, registrations are kept for %v: "+
-			"work that was done would look as if it had been lost", cfg.Work.Retention(),
+			"completed work would look as if it had never begun: give the ledger at least the same retention", cfg.Work.Retention(),
 			cfg.Retention)
 	}
 	return p, nil
 }
 
-// newLedger is the ledger of the registrations, over store.
+// newLedger returns the ledger of the registrations, over store.
 func (p *Producer) newLedger(store records.Store) (*claims.Ledger, error) {
-	return claims.New(store, claims.Config{
+	return claims.New(claims.Config{
+		Store:  store,
 		Prefix: p.cfg.Prefix, Owner: p.cfg.Owner, Lease: p.cfg.Lease, Retention: p.cfg.Retention,
 	})
 }
 
-// SendOnce sends a message, unless its key was sent before: then the receipt is not New and says
-// so.
+// SendOnce sends a message, unless its key was sent before: then the receipt is not New.
 //
-// When another SendOnce of the key is under way, or its process died less than a lease ago, it
-// waits until ctx ends; for a lease and a quarter when ctx has no deadline. After that the error is
-// a *claims.Refused as Busy. It may outlast ctx by a third of the lease to record what it did.
+// If another SendOnce of the key is in progress, or its process died less than a lease ago, it
+// waits until ctx ends, or for a lease and a quarter if ctx has no deadline. Then it returns a
+// *claims.Refused with the reason Busy. It may outlast ctx by a third of the lease, to record the
+// outcome.
 //
-// After an error the message may never be sent unless the same call is made again, as it may be
-// after any. Four errors are different. The receipt says what is known all the same.
+// After an error, the message may never be sent unless the caller repeats the call, which is safe
+// after any error. These errors say more, and the receipt has what is known:
 //
-//   - ErrRefused: something has to be corrected first.
+//   - ErrRefused: correct something first.
 //   - ErrUnknown: the message may be in the queue.
 //   - ErrUnrecorded: the message is in the queue.
-//   - ErrDiffers: the key stands for another message, and this one is never sent under it.
+//   - ErrDiffers: the key stands for another message; this one is never sent under it.
 func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	if err := m.check(p.fifo); err != nil {
 		return Receipt{}, fmt.Errorf("message %q is not sent: %w", m.Key, err)
@@ -144,7 +142,7 @@ func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	switch {
 	case err == nil && first.Message != nil:
 		m = first.message()
-	case differs: // what was registered is too large to be kept, and what came now is not it
+	case differs: // the registered message was too large to keep, and this is another one
 		receipt := m.receipt()
 		receipt.Attempts, receipt.Differs = claim.Attempts()-1, true
 		p.undo(ctx, claim, nil)
@@ -155,7 +153,7 @@ func (p *Producer) SendOnce(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, differing(receipt, err)
 }
 
-// differing adds to the outcome of a call that another message is registered under its key.
+// differing adds to the error of a call that another message is registered under its key.
 func differing(r Receipt, err error) error {
 	if !r.Differs {
 		return err
@@ -165,7 +163,7 @@ func differing(r Receipt, err error) error {
 		what = "message " + r.MessageID + " is the registered one"
 	}
 	differs := fmt.Errorf("send %q: %w, with another body or other attributes: %s: give different work a key of its own, "+
-		"or the next Generation to have it done again", claims.EffectKey(r.Key,
+		"or the next Generation to repeat it", claims.EffectKey(r.Key,
 		r.Generation), ErrDiffers, what)
 	if err == nil {
 		return differs
@@ -173,14 +171,14 @@ func differing(r Receipt, err error) error {
 	return fmt.Errorf("%w; %w", err, differs)
 }
 
-// pauseMin is the first pause while another sender is at the same key. Most sends take a few
+// pauseMin is the first pause while another sender holds the key. Most sends take a few
 // milliseconds.
 const pauseMin = 50 * time.Millisecond
 
-// errStillBusy is why SendOnce stops waiting by itself.
-var errStillBusy = errors.New("it was for longer than one lease: call again")
+// errStillBusy is the cause when SendOnce stops waiting by itself.
+var errStillBusy = errors.New("it was busy for longer than one lease: call again")
 
-// acquire claims a key, and waits while somebody else has it.
+// acquire claims a key, and waits while another sender holds it.
 func (p *Producer) acquire(ctx context.Context, key string, memo []byte) (*claims.Claim, error) {
 	waiting := ctx
 	if _, limited := ctx.Deadline(); !limited {
@@ -194,12 +192,8 @@ func (p *Producer) acquire(ctx context.Context, key string, memo []byte) (*claim
 		if !ok || refused.Why != claims.Busy {
 			return claim, err
 		}
-		timer := time.NewTimer(min(refused.RetryIn, pause/2+rand.N(pause)))
-		select {
-		case <-timer.C:
-		case <-waiting.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("it is being sent by somebody else: %w: %w", err,
+		if backoff.Sleep(waiting, min(refused.RetryIn, pause/2+rand.N(pause))) != nil {
+			return nil, fmt.Errorf("another sender is sending it: %w: %w", err,
 				context.Cause(waiting))
 		}
 	}

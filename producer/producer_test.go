@@ -133,8 +133,8 @@ func TestCheck(t *testing.T) {
 		{"no group", with(func(m *producer.Message) { m.Group = "" }), "no group", false},
 		{"nine attributes", with(func(m *producer.Message) { m.Attributes = attributes(9) }), "", true},
 		{"ten attributes", with(func(m *producer.Message) { m.Attributes = attributes(10) }), "one of them holds the key", true},
-		{"our attribute", attribute("tenaq", text("x")), "call it otherwise", true},
-		{"attribute not UTF-8", attribute("a", text("\xff")), "make it a binary one", true},
+		{"our attribute", attribute("tenaq", text("x")), "use another name", true},
+		{"attribute not UTF-8", attribute("a", text("\xff")), "make it a binary attribute", true},
 		{"list attribute", attribute("a", types.MessageAttributeValue{DataType: aws.String("String"), StringListValues: []string{"x"}}), "is a list", true},
 	} {
 		for _, queue := range []string{"orders", "orders.fifo"} {
@@ -238,7 +238,7 @@ func TestEarlierID(t *testing.T) {
 		t.Run(again.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				p := at(t, "orders.fifo")
-				ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders.fifo/"})
+				ledger, err := claims.New(claims.Config{Store: p.store, Prefix: "send/orders.fifo/"})
 				must(t, err)
 				claim, err := ledger.AcquireWith(t.Context(), "order-17", claims.Note{
 					Memo: []byte(`{"v":1,"key":"order-17","at":1,"sum":"of everything","message":{"body":"b","group":"g"}}`),
@@ -288,7 +288,7 @@ func TestBusyWaits(t *testing.T) {
 func TestBusyWaitEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
-		ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/", Lease: time.Hour})
+		ledger, err := claims.New(claims.Config{Store: p.store, Prefix: "send/orders/", Lease: time.Hour})
 		must(t, err)
 		_, err = ledger.Acquire(t.Context(), "a")
 		must(t, err)
@@ -398,7 +398,7 @@ func TestSettled(t *testing.T) {
 		client.SetFault(always(sqstest.Dropped))
 		made := p.producer(client, nil, producer.Config{})
 		made.SendOnce(t.Context(), file("a"))
-		ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/"})
+		ledger, err := claims.New(claims.Config{Store: p.store, Prefix: "send/orders/"})
 		must(t, err)
 		must(t, ledger.Settle(t.Context(), "a", []byte("sent by hand"), "the console was quicker"))
 		if r := send(t, made, file("a")); r.New || r.MessageID != "" {
@@ -411,9 +411,9 @@ func TestSettled(t *testing.T) {
 func TestWorkUnreadable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
-		work, err := claims.New(&recordstest.Faulty{Store: p.store, Fault: func(recordstest.Call) recordstest.Fault {
+		work, err := claims.New(claims.Config{Store: &recordstest.Faulty{Store: p.store, Fault: func(recordstest.Call) recordstest.Fault {
 			return recordstest.Fault{How: recordstest.Before}
-		}}, claims.Config{})
+		}}})
 		must(t, err)
 		made := p.producer(nil, nil, producer.Config{Work: work})
 		sent := send(t, made, file("a"))
@@ -430,7 +430,7 @@ func TestWorkUnreadable(t *testing.T) {
 
 func TestNew(t *testing.T) {
 	store := recordstest.NewMemory()
-	work, err := claims.New(store, claims.Config{Retention: time.Hour})
+	work, err := claims.New(claims.Config{Store: store, Retention: time.Hour})
 	must(t, err)
 	for name, row := range map[string]struct {
 		cfg  producer.Config
@@ -442,7 +442,7 @@ func TestNew(t *testing.T) {
 		"no name":            {producer.Config{QueueURL: "http://localhost/1/"}, "set Config.QueueURL"},
 		"negative parallel":  {producer.Config{QueueURL: "q", Parallel: -1}, "at least 1"},
 		"short lease":        {producer.Config{QueueURL: "q", Lease: time.Millisecond}, "too short"},
-		"work forgets":       {producer.Config{QueueURL: "q", Work: work}, "look as if it had been lost"},
+		"work forgets":       {producer.Config{QueueURL: "q", Work: work}, "look as if it had never begun"},
 		"work remembers":     {producer.Config{QueueURL: "q", Work: work, Retention: time.Hour}, ""},
 		"a name is as good":  {producer.Config{QueueURL: "q"}, ""},
 		"impossible to keep": {producer.Config{QueueURL: "q", Prefix: strings.Repeat("p", records.KeyMax+1)}, "prefix"},
@@ -547,7 +547,7 @@ func TestDiffersFromEarlierVersion(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			p := at(t, "orders")
-			ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/"})
+			ledger, err := claims.New(claims.Config{Store: p.store, Prefix: "send/orders/"})
 			must(t, err)
 			claim, err := ledger.AcquireWith(t.Context(), "k", claims.Note{Memo: []byte(row.memo)})
 			must(t, err)

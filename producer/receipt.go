@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,71 +15,70 @@ import (
 	"tenaq/records"
 )
 
-// A Receipt says what became of a message that was to be sent once.
+// A Receipt is the result of a send.
 type Receipt struct {
 	Key        string
 	Generation int
 
-	// New reports that this call put the message into the queue. Otherwise, if there was no error,
-	// the message is a duplicate: its key was sent before.
+	// New is whether this call put the message into the queue. If it is false and there was no
+	// error, the message is a duplicate: its key was sent before.
 	New bool
 
 	// MessageID and SequenceNumber are those of the message that was sent under the key, by this
-	// call or before. Standard queues have no sequence numbers. Both are empty when a person
-	// settled the key.
+	// call or earlier. Standard queues have no sequence numbers. Both are empty if a person settled
+	// the key.
 	MessageID, SequenceNumber string
 
-	// Age is how long ago the send was recorded, of a duplicate; records.AgeUnknown when nobody
-	// knows.
+	// Age is the time since the send of a duplicate was recorded, or records.AgeUnknown.
 	Age time.Duration
 
-	// Attempts is how often somebody began to send the key. When it is more than one, an earlier
-	// attempt may have reached the queue as well: see ErrUnknown.
+	// Attempts is how often a sender began to send the key. If it is more than one, an earlier
+	// attempt may have reached the queue too: see ErrUnknown.
 	Attempts int
 
-	// Differs reports that the message which was registered first under the key has another body or
-	// other attributes than the one that this call brought; the error is ErrDiffers then. Trace
-	// context, the group and the delay are not compared.
+	// Differs is whether the message that was registered first under the key has another body or
+	// other attributes than the message of this call; the error is then ErrDiffers. Trace context,
+	// the group and the delay are not compared.
 	Differs bool
 
-	// Work is the state of the work of a duplicate. It is empty when nobody has begun it, when its
-	// entry has expired, and when Config.Work is nil.
+	// Work is the state of the work of a duplicate. It is empty if no worker has begun it, if its
+	// entry has expired, and if Config.Work is nil.
 	Work claims.State
 }
 
-// ErrRefused is why a message was not sent that the queue does not take as it is, or not from this
-// sender. Its registration is gone. Correct what the error says; then the key can be sent. It is
-// about this call: an earlier one of the key that ended in ErrUnknown may have reached the queue.
+// ErrRefused says that the queue does not accept the message, or not from this sender. The
+// registration is gone. Correct what the error says, then send the key again. The error is about
+// this call: an earlier call that returned ErrUnknown may have reached the queue.
 var ErrRefused = errors.New("the queue refused it")
 
-// ErrUnknown is the error of a send without an answer: a timeout, a broken connection, a status of
-// 500 and above. The message may be in the queue or not. The same call again sends at once, under
-// the same deduplication id.
+// ErrUnknown is the error of a send without an answer: a timeout, a broken connection, or a status
+// of 500 and above. The message may be in the queue. Repeat the call: it sends at once, under the
+// same deduplication id.
 var ErrUnknown = errors.New("it is unknown whether it was sent")
 
-// ErrUnrecorded is the error of a send that succeeded, so that the receipt is good, and of which
-// the ledger does not know: the store did not answer, or somebody took over meanwhile. The next one
-// who is told to send the key sends it again.
+// ErrUnrecorded is the error of a send that succeeded but that the ledger does not know: the store
+// did not answer, or another sender took over. The receipt is valid. The next call for the key
+// sends it again.
 var ErrUnrecorded = errors.New("but the ledger does not know that")
 
-// ErrDiffers is the error of a call that brings another body or other attributes than the message
-// which was registered first under its key. Only that first message counts: what this call brought
-// is not sent. The receipt says what became of the first one, which this call may have sent. Two
-// pieces of work share a key by mistake, or one piece of work is described in two ways.
+// ErrDiffers is the error of a call whose message has another body or other attributes than the one
+// that was registered first under its key. The message of this call is not sent. The receipt is
+// about the first message, which this call may have sent. Either two pieces of work share a key by
+// mistake, or one piece of work is described in two ways.
 var ErrDiffers = errors.New("another message is registered under this key")
 
-// resultVersion is the version of the form of a sent. Others are not guessed at.
+// resultVersion is the version of the format of a sent. Other versions are not read.
 const resultVersion = 1
 
-// A sent is what a completed registration holds as its result: JSON, so that people and other
-// programs can read it.
+// A sent is the result of a completed registration: JSON, so that people and other programs can
+// read it.
 type sent struct {
 	Version        int    `json:"v"`
 	MessageID      string `json:"message_id"`
 	SequenceNumber string `json:"sequence_number,omitempty"`
 	At             int64  `json:"at"` // Unix milliseconds by the clock of the sender
 
-	// The first message of the key, when this is a later one.
+	// The first message of the key, if this is a later one.
 	First   string `json:"first_message_id,omitempty"`
 	FirstAt int64  `json:"first_at,omitempty"`
 
@@ -102,12 +102,11 @@ func newSent(out *sqs.SendMessageOutput, before *sent, now time.Time) sent {
 }
 
 func (s *sent) encode() []byte {
-	b, _ := json.Marshal(s) // nothing in it can fail to be encoded
+	b, _ := json.Marshal(s) // cannot fail for these types
 	return b
 }
 
-// decodeSent reads the result of a registration. It reports false, and knows nothing, for the
-// result of a person, who may write what they like.
+// decodeSent reads the result of a registration. It reports false for a result that a person wrote.
 func decodeSent(result []byte) (s sent, ok bool) {
 	if json.Unmarshal(result, &s) != nil || s.Version != resultVersion {
 		return sent{found: result}, false
@@ -116,13 +115,8 @@ func decodeSent(result []byte) (s sent, ok bool) {
 	return s, true
 }
 
-// lineage is the id of the first message of the key.
-func (s *sent) lineage() string {
-	if s.First != "" {
-		return s.First
-	}
-	return s.MessageID
-}
+// lineage returns the id of the first message of the key.
+func (s *sent) lineage() string { return cmp.Or(s.First, s.MessageID) }
 
 func (s *sent) firstSent() time.Time {
 	if s.First != "" {
@@ -131,7 +125,7 @@ func (s *sent) firstSent() time.Time {
 	return time.UnixMilli(s.At).UTC()
 }
 
-// duplicate is the receipt of a key that was sent before. Given is what the call brought now.
+// duplicate returns the receipt of a key that was sent before. Given is the message of this call.
 func (p *Producer) duplicate(
 	ctx context.Context, m Message, e claims.Entry, given *registered,
 ) (Receipt, error) {
@@ -151,12 +145,12 @@ func (p *Producer) duplicate(
 	}
 	work, err := p.cfg.Work.Entry(ctx, e.Key)
 	if err != nil && !errors.Is(err, claims.ErrNoEntry) {
-		return r, fmt.Errorf("%q was sent before, but what became of the work cannot be told: %w",
+		return r, fmt.Errorf("%q was sent before, but the state of its work cannot be read: %w",
 			e.Key, err)
 	}
 	r.Work = work.State
 	return r, nil
 }
 
-// since is how long ago a time in Unix milliseconds was, by two clocks that may differ.
+// since returns the time since a Unix time in milliseconds, by two clocks that may differ.
 func since(ms int64) time.Duration { return max(0, time.Since(time.UnixMilli(ms))) }

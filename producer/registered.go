@@ -15,25 +15,25 @@ import (
 	"tenaq/claims"
 )
 
-// registeredVersion is the version of the form of a registered. Others are not guessed at.
+// registeredVersion is the version of the format of a registered. Other versions are not read.
 const registeredVersion = 1
 
-// A registered is what a registration holds as its memo: JSON, so that people and other programs
-// can read it. It is written once and stays for as long as the registration.
+// A registered is the memo of a registration: JSON, so that people and other programs can read it.
+// It is written once and kept for as long as the registration.
 type registered struct {
 	Version    int    `json:"v"`
 	Key        string `json:"key"`
 	Generation int    `json:"generation,omitempty"`
 	At         int64  `json:"at"`  // Unix milliseconds by the clock of the producer
 	Sum        string `json:"sum"` // SHA-256 of the content
-	// that of what the effect depends on; earlier versions wrote none
+	// SHA-256 of what the effect depends on; earlier versions wrote none
 	Effect string `json:"effect,omitempty"`
-	// the deduplication id begins with dedupPrefix; in earlier versions it was the key alone
+	// the deduplication id begins with dedupPrefix; in earlier versions it was only the key
 	Once    bool     `json:"once,omitempty"`
 	Message *content `json:"message,omitempty"`
 }
 
-// A content is what of a message is not its name.
+// A content is a message without its name.
 type content struct {
 	Body         string               `json:"body"`
 	Group        string               `json:"group,omitempty"`
@@ -47,7 +47,7 @@ type attribute struct {
 	Binary []byte  `json:"binary,omitempty"`
 }
 
-// register is what is written down about a message.
+// register returns the memo of a message.
 func register(m Message, now time.Time) *registered {
 	c := &content{Body: m.Body, Group: m.Group, DelaySeconds: m.delaySeconds()}
 	for name, a := range m.Attributes {
@@ -63,13 +63,13 @@ func register(m Message, now time.Time) *registered {
 	}
 }
 
-// traceContext are the attributes of the W3C that follow a request through its systems. They are
-// new with every call, and no effect depends on them.
+// traceContext are the attributes of the W3C trace context and baggage. They are new with every
+// call, and no effect depends on them.
 var traceContext = []string{"traceparent", "tracestate", "baggage"}
 
-// effect is a digest of what the effect of the message depends on: its body and attributes. The
-// group and the delay say where and when it is delivered, and may change between two calls for one
-// piece of work.
+// effect returns a digest of what the effect of the message depends on: its body and attributes.
+// The group and the delay say where and when it is delivered, and may differ between two calls for
+// one piece of work.
 func (c *content) effect() string {
 	same := content{Body: c.Body, Attributes: maps.Clone(c.Attributes)}
 	for _, name := range traceContext {
@@ -79,7 +79,7 @@ func (c *content) effect() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode leaves the message out when it does not fit into a memo.
+// encode leaves the message out if it does not fit into a memo.
 func (r registered) encode() []byte {
 	b := encode(r)
 	if len(b) > claims.MemoMax {
@@ -89,30 +89,30 @@ func (r registered) encode() []byte {
 	return b
 }
 
-// encode is JSON in which markup stays as short as it is.
+// encode returns JSON without HTML escapes.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // nothing in it can fail to be encoded
+	_ = e.Encode(v) // cannot fail for these types
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 func decodeRegistered(memo []byte) (registered, error) {
 	var r registered
 	if err := json.Unmarshal(memo, &r); err != nil {
-		return registered{}, fmt.Errorf("its memo is none of a producer: %w", err)
+		return registered{}, fmt.Errorf("its memo is not from a producer: %w", err)
 	}
 	if r.Version != registeredVersion {
-		return registered{}, fmt.Errorf("its memo has form %d, this program knows %d: use the version of the program that wrote it",
+		return registered{}, fmt.Errorf("its memo has format %d and this program knows %d: use the version of the program that wrote it",
 			r.Version, registeredVersion)
 	}
 	return r, nil
 }
 
-// differs reports whether the message that was registered first has another effect than the one
-// that is given now. An earlier version recorded a sum of everything, the group and the delay
-// included. Without any record the two count as equal.
+// differs reports whether the message that was registered first has another effect than the given
+// one. An earlier version recorded only a sum that includes the group and the delay. Without any
+// record, the two count as equal.
 func (r *registered) differs(given *registered) bool {
 	switch {
 	case r.Effect != "":
@@ -123,7 +123,7 @@ func (r *registered) differs(given *registered) bool {
 	return r.Sum != "" && r.Sum != given.Sum
 }
 
-// message is what was registered. There must be one.
+// message returns the registered message, which must have been kept.
 func (r *registered) message() Message {
 	m := Message{
 		Key: r.Key, Generation: r.Generation,

@@ -12,39 +12,42 @@ import (
 	"tenaq/records"
 )
 
-// A Registration is what the ledger knows about a key that was to be sent.
+// A Registration is what the ledger knows about a key to send.
 type Registration struct {
 	Key        string
 	Generation int
 
-	// State is Completed when the message was sent. Held means that somebody is sending it or died
-	// doing so; Failed that nobody knows whether it was sent, or that it was not, and Reason says
-	// which; Released that it is to be sent. Unreadable is what another program wrote there.
+	// State says how far the send is:
+	//
+	//   - Completed: the message was sent.
+	//   - Held: a sender is sending it, or died while doing so.
+	//   - Failed: it was not sent, or it is unknown whether it was; Reason says which.
+	//   - Released: it is still to be sent.
+	//   - Unreadable: another program wrote the record.
 	State    claims.State
 	Reason   string
-	Owner    string // who sent it, or tried to, last
-	Attempts int    // how often somebody began to send it
+	Owner    string // the last sender
+	Attempts int    // how often a sender began to send it
 
-	// Registered is when, by the clock of the producer; zero when unknown.
+	// Registered is the time of the registration by the clock of the producer, or zero if unknown.
 	Registered time.Time
 
-	// Age is how long ago the registration was written last, which is when a Completed one was
-	// sent. In a store without a clock it is as good as the clocks of the producers;
-	// records.AgeUnknown when nobody knows.
+	// Age is the time since the last write of the registration, which is the send of a Completed
+	// one. In a store without a clock, it depends on the clocks of the producers;
+	// records.AgeUnknown if they do not say.
 	Age time.Duration
 
-	// Message is what was registered; nil when it was too large to be kept. Then Resend cannot send
-	// it.
+	// Message is the registered message, or nil if it was too large to keep. Then Resend cannot
+	// send it.
 	Message *Message
 
-	// MessageID and SequenceNumber are those of the message that was sent, when it is Completed.
+	// MessageID and SequenceNumber are those of the sent message if State is Completed.
 	MessageID, SequenceNumber string
 
 	entry claims.Entry
 }
 
-// Lookup returns the registration of a key, or an error that is claims.ErrNoEntry when there is
-// none.
+// Lookup returns the registration of a key, or claims.ErrNoEntry if there is none.
 func (p *Producer) Lookup(ctx context.Context, key string, generation int) (Registration, error) {
 	e, err := p.ledger.Entry(ctx, claims.EffectKey(key, generation))
 	if err != nil {
@@ -53,16 +56,18 @@ func (p *Producer) Lookup(ctx context.Context, key string, generation int) (Regi
 	return registrationOf(e), nil
 }
 
-// Stuck returns the registrations that want looking at, in order of key:
+// Stuck returns the registrations that need attention, in order of key. All were written longer
+// than olderThan ago. There are two kinds:
 //
-//   - those that were never completed and were written last that long ago, a sender that still has
-//     its lease aside: their message was perhaps not sent;
-//   - with Config.Work, those that were completed that long ago and whose key is not in the ledger
-//     of the work: their message was sent, and nobody ever began to work on it.
+//   - registrations that were never completed and whose lease has expired: the message may not have
+//     been sent;
+//   - with Config.Work, completed registrations whose key is not in the ledger of the work: the
+//     message was sent, but no worker ever began its work.
 //
-// The second kind includes what still waits in the queue, so olderThan should be longer than
-// messages usually wait. Pass each to Resend, or show them to a person first. It reads all
-// registrations of the queue, and with Config.Work an entry for every one that is older.
+// The second kind includes messages that still wait in the queue, so make olderThan longer than
+// messages usually wait. Pass each registration to Resend, or show it to a person first. Stuck
+// reads all registrations of the queue, and with Config.Work an entry for each one that is old
+// enough.
 func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Registration, error) {
 	var found []Registration
 	for after := ""; ; {
@@ -94,7 +99,7 @@ func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Regist
 	}
 }
 
-// stuck reports whether a registration belongs to what Stuck returns.
+// stuck reports whether Stuck returns a registration.
 func (p *Producer) stuck(
 	ctx context.Context, r *Registration, olderThan time.Duration,
 ) (bool, error) {
@@ -107,19 +112,19 @@ func (p *Producer) stuck(
 	case p.cfg.Work == nil || r.Age == records.AgeUnknown:
 		return false, nil
 	case r.Age > p.cfg.Work.Retention()-2*p.cfg.Lease:
-		return false, nil // the work may have been done and its entry just expired
+		return false, nil // the work may be done and its entry just expired
 	}
 	_, err := p.cfg.Work.Entry(ctx, r.entry.Key)
 	if errors.Is(err, claims.ErrNoEntry) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("find out whether the work was begun: %w", err)
+		return false, fmt.Errorf("check whether the work was begun: %w", err)
 	}
 	return false, nil
 }
 
-// registrationOf reads an entry.
+// registrationOf returns the registration in an entry.
 func registrationOf(e claims.Entry) Registration {
 	r := Registration{State: e.State, Reason: e.Reason, Owner: e.Owner, Attempts: e.Attempts,
 		Age: e.Age, entry: e}
@@ -142,7 +147,7 @@ func registrationOf(e claims.Entry) Registration {
 	return r
 }
 
-// splitEffectKey undoes claims.EffectKey. No key ends like a generation, so there is one way to.
+// splitEffectKey undoes claims.EffectKey. It is unambiguous, because no key ends like a generation.
 func splitEffectKey(effect string) (key string, generation int) {
 	if i := strings.LastIndexByte(effect, '#'); i > 0 && endsLikeGeneration(effect) {
 		if n, err := strconv.Atoi(effect[i+1:]); err == nil {

@@ -10,24 +10,24 @@ import (
 )
 
 // Resend sends the message of a registration again, with its key, generation and deduplication id
-// unchanged. It is safe to call for whatever Stuck returned, by any number of sweeps at once:
+// unchanged. It is safe for every registration that Stuck returns, also in several sweeps at once:
 //
 //   - A registration that was not completed is claimed and sent like any other. If it was completed
 //     meanwhile, the receipt is that of a duplicate.
-//   - One that was Completed is sent again on purpose, once for each time that it was completed: of
-//     two sweeps that saw it, one sends. The message carries the id of the first one as its
-//     lineage. A FIFO queue that still knows the deduplication id drops it, and then the receipt is
-//     not New.
+//   - A Completed registration is sent again on purpose, once for each time that it was completed:
+//     if two sweeps saw it, one sends. The message carries the id of the first one as its lineage.
+//     A FIFO queue that still remembers the deduplication id drops it; then the receipt is not New.
 //
-// It does not wait: when somebody is sending the key the error is a *claims.Refused as Busy, which
-// says when to come back. In a store without a clock the first Resend of what a dead sender left is
-// always answered so; the same Producer sends it when the lease is over. Errors are otherwise those
-// of SendOnce, but a refusal leaves a completed registration as it was.
+// Resend does not wait. If another sender is sending the key, it returns a *claims.Refused with the
+// reason Busy, which says when to come back. In a store without a clock, that is always the answer
+// to the first Resend after a sender died; the same Producer can send when the lease has expired.
+// Other errors are those of SendOnce, but a refusal leaves a completed registration as it was.
 func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) {
 	receipt := Receipt{Key: r.Key, Generation: r.Generation}
 	if r.Message == nil {
 		return receipt, fmt.Errorf("resend %q: its message was not kept with the registration: "+
-			"call SendOnce where the message comes from, after reopening the key if it is completed", r.entry.Key)
+			"call SendOnce where the message comes from; reopen the key first if it is completed",
+			r.entry.Key)
 	}
 	m := *r.Message
 	if err := m.check(p.fifo); err != nil {
@@ -53,11 +53,11 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 	return p.send(ctx, claim, m, before)
 }
 
-// reopen makes a completed registration claimable, if it is still as it was seen. It reports false
-// when it is not: then somebody else has seen to it.
+// reopen makes a completed registration claimable if it is unchanged since it was read. It reports
+// false if it has changed, because another sweep has handled it.
 //
-// Between this and the claim others may claim the key. They send it, which is what was wanted, and
-// the claim is refused. So each version of a registration is reopened once and sent once.
+// Between this and the claim, another sender may claim the key. It sends the message, and the claim
+// here is refused. So each version of a registration is reopened once and sent once.
 func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
 	store := &pinned{Store: p.cfg.Store, version: r.entry.Version}
 	ledger, err := p.newLedger(store)
@@ -71,18 +71,18 @@ func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
 	return err == nil, err
 }
 
-// A pinned is a store for one change of one record: the change is refused unless the record has the
-// version that its author had seen.
+// A pinned is a store for one change of one record. It refuses the change unless the record still
+// has the version that was read.
 type pinned struct {
 	records.Store
 	version records.Version
 	changed bool
 }
 
-// errChanged is what is read instead of a record that has changed.
+// errChanged is the error of reading a record that has changed.
 var errChanged = errors.New("the registration has changed meanwhile")
 
-// Get reads the record if it is the one.
+// Get reads the record if it has the version.
 func (s *pinned) Get(ctx context.Context, key string) (records.Record, error) {
 	r, err := s.Store.Get(ctx, key)
 	if err == nil && r.Version != s.version {
@@ -92,10 +92,11 @@ func (s *pinned) Get(ctx context.Context, key string) (records.Record, error) {
 	return r, err
 }
 
-// Put writes over the version that was read, and notes when it was too late.
+// Put writes over the version, and notes a conflict.
 func (s *pinned) Put(ctx context.Context, w records.Write) (records.Record, error) {
 	r, err := s.Store.Put(ctx, w)
-	var conflict *records.Conflict
-	s.changed = s.changed || errors.As(err, &conflict)
+	if _, conflict := errors.AsType[*records.Conflict](err); conflict {
+		s.changed = true
+	}
 	return r, err
 }

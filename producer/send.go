@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/work/backoff"
 	"tenaq/records"
 )
 
-// send sends a message under a claim on its key, and ends the claim. Before is what was registered
-// as sent when this is a second time on purpose.
+// send sends a message under a claim on its key, and ends the claim. Before is the earlier send, if
+// the message is sent again on purpose.
 func (p *Producer) send(
 	ctx context.Context, claim *claims.Claim, m Message, before *sent,
 ) (Receipt, error) {
 	receipt := m.receipt()
 	receipt.Attempts = claim.Attempts()
-	sending, cancel := context.WithDeadline(ctx, claim.Deadline()) // afterwards somebody else may
+	sending, cancel := context.WithDeadline(ctx, claim.Deadline()) // later, another sender may send
 	defer cancel()
 	if err := sending.Err(); err != nil {
 		p.undo(ctx, claim, before)
@@ -33,7 +34,7 @@ func (p *Producer) send(
 	}
 	now := newSent(out, before, time.Now())
 	receipt.MessageID, receipt.SequenceNumber = now.MessageID, now.SequenceNumber
-	// What the queue drops as a duplicate it answers with the id of the first.
+	// If the queue drops a duplicate, it answers with the id of the first message.
 	receipt.New = before == nil || before.MessageID != now.MessageID
 	if err := p.end(ctx, func(ctx context.Context) error {
 		return claim.Complete(ctx, now.encode())
@@ -44,15 +45,13 @@ func (p *Producer) send(
 	return receipt, nil
 }
 
-// failed ends a claim whose send failed with err, and says what that means.
+// failed ends a claim whose send failed with err, and returns the error for the caller.
 func (p *Producer) failed(
 	ctx context.Context, claim *claims.Claim, what outcome, err error, before *sent,
 ) error {
 	switch {
 	case what == outcomeUnknown:
-		p.end(ctx, func(ctx context.Context) error {
-			return claim.Fail(ctx, "unknown whether it was sent: "+err.Error())
-		})
+		p.fail(ctx, claim, "unknown whether it was sent: "+err.Error())
 		return fmt.Errorf("send %q: %w: %w: call again with the same key", claim.Key(), ErrUnknown,
 			err)
 	case before != nil:
@@ -60,9 +59,7 @@ func (p *Producer) failed(
 	case what == outcomeRefused:
 		p.forget(ctx, claim)
 	default:
-		p.end(ctx, func(ctx context.Context) error {
-			return claim.Fail(ctx, "not sent: "+err.Error())
-		})
+		p.fail(ctx, claim, "not sent: "+err.Error())
 	}
 	if what == outcomeRefused {
 		return fmt.Errorf("send %q: %w: %w: %s", claim.Key(), ErrRefused, err, advice(err))
@@ -71,26 +68,26 @@ func (p *Producer) failed(
 		err)
 }
 
-// end writes the last word of a claim, although ctx may have ended: what is not known would have to
-// wait for the lease, and what is not known to be sent would be sent again. So it tries for a while
-// when the store is ill.
+// fail records why a send failed.
+func (p *Producer) fail(ctx context.Context, claim *claims.Claim, reason string) {
+	p.end(ctx, func(ctx context.Context) error { return claim.Fail(ctx, reason) })
+}
+
+// end ends a claim, even if ctx has ended. Otherwise the next call would have to wait for the
+// lease, and a message that was sent would be sent again. So it retries for a third of the lease.
 func (p *Producer) end(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Lease/3)
 	defer cancel()
 	for {
 		err := write(ctx)
-		if err == nil || errors.Is(err, claims.ErrLost) {
-			return err
-		}
-		select {
-		case <-time.After(pauseMin + rand.N(10*pauseMin)):
-		case <-ctx.Done():
+		if err == nil || errors.Is(err, claims.ErrLost) ||
+			backoff.Sleep(ctx, pauseMin+rand.N(10*pauseMin)) != nil {
 			return err
 		}
 	}
 }
 
-// undo leaves a registration as it was before the claim. Nothing was sent.
+// undo restores a registration to what it was before the claim. Nothing was sent.
 func (p *Producer) undo(ctx context.Context, claim *claims.Claim, before *sent) {
 	p.end(ctx, func(ctx context.Context) error {
 		if before != nil {
@@ -100,14 +97,13 @@ func (p *Producer) undo(ctx context.Context, claim *claims.Claim, before *sent) 
 	})
 }
 
-// forget removes a registration whose message the queue refuses: the next one under this key is to
-// be the corrected one. The record goes only if it is still what this claim wrote.
+// forget removes a registration whose message the queue refuses, so that a corrected message can
+// use the key. It removes the record only if it is still what this claim wrote.
 func (p *Producer) forget(ctx context.Context, claim *claims.Claim) {
 	p.end(ctx, func(ctx context.Context) error {
 		err := p.cfg.Store.Delete(ctx, p.cfg.Prefix+claim.Key(), claim.Entry().Version)
-		var conflict *records.Conflict
-		if errors.As(err, &conflict) {
-			return nil // gone by an earlier try, or somebody else's by now
+		if _, conflict := errors.AsType[*records.Conflict](err); conflict {
+			return nil // an earlier try removed it, or another sender has taken over
 		}
 		return err
 	})

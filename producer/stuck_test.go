@@ -17,7 +17,7 @@ import (
 // newWork is the ledger in which workers claim.
 func (p *place) newWork() *claims.Ledger {
 	p.Helper()
-	work, err := claims.New(p.store, claims.Config{})
+	work, err := claims.New(claims.Config{Store: p.store})
 	must(p, err)
 	return work
 }
@@ -90,7 +90,7 @@ func TestStuckPages(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
 		made := p.producer(nil, nil, producer.Config{})
-		ledger, err := claims.New(p.store, claims.Config{Prefix: "send/orders/"})
+		ledger, err := claims.New(claims.Config{Store: p.store, Prefix: "send/orders/"})
 		must(t, err)
 		n := 2*records.ListMax + 1
 		for i := range n {
@@ -109,7 +109,7 @@ func TestStuckNearTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
 		const day = 24 * time.Hour
-		work, err := claims.New(p.store, claims.Config{Retention: day})
+		work, err := claims.New(claims.Config{Store: p.store, Retention: day})
 		must(t, err)
 		made := p.producer(&hook{SQS: p.server.Client(), after: func(ctx context.Context) {
 			c, err := work.Acquire(ctx, "quick") // a worker that is done before the send is recorded

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CheckKey returns an error when key cannot be the key of a record: it is empty, longer than
-// KeyMax, not UTF-8, or holds a zero byte, which PostgreSQL cannot store. Get and Delete answer
-// with that error.
+// CheckKey returns an error if key cannot be the key of a record, because it is empty, longer than
+// KeyMax, not UTF-8, or has a zero byte, which PostgreSQL cannot store. Every method of a Store
+// checks its keys.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -22,4 +22,20 @@ func CheckKey(key string) error {
 		return fmt.Errorf("the key %q has a zero byte", key)
 	}
 	return nil
+}
+
+// CheckList returns the limit of a List or a ListDue of a Store, or an error if a bound that is not
+// empty cannot be a key.
+func CheckList(limit int, bounds ...string) (int, error) {
+	for _, bound := range bounds {
+		if bound != "" {
+			if err := CheckKey(bound); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if limit < 1 || limit > ListMax {
+		limit = ListMax
+	}
+	return limit, nil
 }

@@ -29,7 +29,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func TestLedgerDown(t *testing.T) {
 			f.How = recordstest.Before
 			return f
 		}}
-		ledger, err := claims.New(down, claims.Config{})
+		ledger, err := claims.New(claims.Config{Store: down})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,26 +20,26 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// A tenaq server says what became of a message that was sent to it, so a redriver without a ledger
-// need not wait for its silence. A send asks for a mark with one header, and its answer has the
-// mark in another. Other servers ignore the first header: then there is no mark. [PEEK-9]
+// A tenaq server can say what became of a message, so a redriver without a ledger need not judge by
+// silence. A send asks for a mark in one header, and its answer has the mark in another. Other
+// servers ignore the first header and send no mark. [PEEK-9]
 const (
 	followHeader = "Tenaq-Follow"
 	markHeader   = "Tenaq-Mark"
 )
 
-// A fate is what a server says about a message that it can be asked about.
+// A fate is what a server says about a message.
 type fate int
 
 const (
-	open    fate = iota + 1 // it is in its queue, a dead letter that a look will find, or unknown
-	deleted                 // it left its queue, and the queue itself has not made it a dead letter
+	open    fate = iota + 1 // it is in its queue, a dead letter, or unknown
+	deleted                 // a consumer deleted it
 )
 
 // A follower asks a server what became of messages.
 type follower struct{ options sqs.Options }
 
-// newFollower returns nil for a client that cannot be asked where its server is, and for Amazon
+// newFollower returns nil for a client that does not tell the address of its server, and for Amazon
 // SQS.
 func newFollower(client SQS) *follower {
 	c, ok := client.(interface{ Options() sqs.Options })
@@ -53,12 +53,12 @@ func newFollower(client SQS) *follower {
 	return &follower{options}
 }
 
-// ask asks a send for a mark.
+// ask makes a send ask for a mark.
 func (f *follower) ask(o *sqs.Options) {
 	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue(followHeader, "1"))
 }
 
-// markOf is the mark in the answer of a send; empty when there is none.
+// markOf returns the mark in the answer of a send, or an empty one.
 func markOf(metadata smithymiddleware.Metadata) string {
 	if resp, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok {
 		return resp.Header.Get(markHeader)
@@ -66,8 +66,8 @@ func markOf(metadata smithymiddleware.Metadata) string {
 	return ""
 }
 
-// fate asks what became of a flight that has a mark. It reports false when the server will not say,
-// for which a key that may not ask is a reason.
+// fate asks what became of a flight that has a mark. Known is false if the server does not say, for
+// example because the credentials do not allow the question.
 func (f *follower) fate(ctx context.Context, flight *Flight) (_ fate, known bool, err error) {
 	address := strings.TrimSuffix(aws.ToString(f.options.BaseEndpoint), "/") + "/v1/queues/" +
 		url.PathEscape(flight.Queue) +
@@ -103,7 +103,7 @@ func (f *follower) fate(ctx context.Context, flight *Flight) (_ fate, known bool
 	return open, true, nil
 }
 
-// sign signs a request as those of the SQS API are signed.
+// sign signs a request like those of the SQS API.
 func (f *follower) sign(ctx context.Context, req *http.Request) error {
 	if f.options.Credentials == nil {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,22 +14,23 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/sqslimits"
+	"tenaq/internal/work/sqsqueue"
 	"tenaq/internal/work/trail"
 	"tenaq/records"
 )
 
-// A ParkingLot is the queue where redrivers put what they will not redrive, for a person to decide
-// about.
+// A ParkingLot is the queue where redrivers put messages that they will not redrive, for a person
+// to decide.
 //
-// SQS cannot show a message without handing it out. So what was listed is hidden from others until
-// it is given back, or ParkedLook is over, and has been received once more. A parking lot must have
-// no redrive policy: it would move on what is looked at.
+// SQS cannot show a message without a receive. So a listed message is hidden from others until
+// GiveBack or until ParkedLook has passed, and its receive count has grown. A parking lot must have
+// no redrive policy, which would move listed messages.
 type ParkingLot struct {
-	r *Redriver // which does to the parking lot what it does to a dead-letter queue
+	r *Redriver // treats the parking lot like a dead-letter queue
 }
 
-// ParkedLook is how long a parked message that was listed is hidden, and how long there is to
-// release or discard it.
+// ParkedLook is how long a listed message is hidden, and can be released or discarded.
 const ParkedLook = 2 * time.Minute
 
 // A ParkingLotConfig says which queue is the parking lot. Client and URL are required.
@@ -38,8 +38,8 @@ type ParkingLotConfig struct {
 	Client SQS
 	URL    string
 
-	// Store is that of the redrivers. Without it, messages that had no room for what a redriver
-	// knows about them can be discarded and not released.
+	// Store is that of the redrivers. Without it, messages that had no room for their trail can be
+	// discarded, but not released.
 	Store records.Store
 }
 
@@ -61,41 +61,41 @@ func NewParkingLot(cfg ParkingLotConfig) (*ParkingLot, error) {
 type Parked struct {
 	ID         string
 	Body       string
-	Attributes map[string]types.MessageAttributeValue // those of its sender
+	Attributes map[string]types.MessageAttributeValue // of its sender
 
-	Why    string      // the redriver parked it
-	Reason string      // why it failed last, as far as its worker said
-	Kind   Fingerprint // of that
+	Why    string      // why the redriver parked it
+	Reason string      // why it failed last, if its worker said
+	Kind   Fingerprint // of Reason
 
 	Key     string // the effect key of its work
 	Lineage string // message id of its first message
 	Group   string // of the message, if it has one
-	Source  string // ARN of the queue it came from; empty when nobody knows
+	Source  string // ARN of the queue it came from; empty if unknown
 
-	Attempts int // that its worker made last
+	Attempts int // of its worker, since the last redrive
 	Redrives int
 	Strikes  int // how often it failed while others succeeded
 
-	FirstSent time.Time // zero when nobody knows
-	Since     time.Time // it was parked
+	FirstSent time.Time // zero if unknown
+	Since     time.Time // when it was parked
 
 	letter *letter
 	gone   bool
 }
 
-// List takes up to so many messages into the hands of the caller, in the order in which the queue
-// gives them. It ends where the queue gives no more: others may be in the hands of somebody else,
-// and of a message group on a FIFO queue no more than ten can be seen at once. After an error the
-// messages so far are returned with it. The caller gives back what it does not release or discard.
+// List receives up to most messages, in the order of the queue. It ends when the queue returns no
+// more: other messages may be hidden by another caller, and a FIFO queue shows at most ten messages
+// of a group. With an error, it returns the messages so far. Give back the messages that you do not
+// release or discard.
 func (p *ParkingLot) List(ctx context.Context, most int) ([]*Parked, error) {
 	var all []*Parked
 	seen := make(map[string]bool)
 	for began := time.Now(); len(all) < most && time.Since(began) < ParkedLook/2; {
 		out, err := p.r.cfg.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 			QueueUrl:            &p.r.cfg.DeadLetterURL,
-			MaxNumberOfMessages: int32(min(10, most-len(all))),
+			MaxNumberOfMessages: int32(min(sqslimits.ReceiveMax, most-len(all))),
 			VisibilityTimeout:   int32(ParkedLook / time.Second),
-			// makes SQS look everywhere before it says that there are none
+			// makes SQS ask all of its servers
 			WaitTimeSeconds:             1,
 			MessageAttributeNames:       []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -111,7 +111,7 @@ func (p *ParkingLot) List(ctx context.Context, most int) ([]*Parked, error) {
 			if err != nil {
 				return all, err
 			}
-			if !seen[one.ID] { // an SQS may deliver one twice
+			if !seen[one.ID] { // SQS may deliver a message twice
 				seen[one.ID] = true
 				all = append(all, one)
 			}
@@ -120,10 +120,10 @@ func (p *ParkingLot) List(ctx context.Context, most int) ([]*Parked, error) {
 	return all, nil
 }
 
-// errAside is why a message cannot be understood without the store.
-var errAside = errors.New("it has ten attributes of its own, and which work it is stands in the store of the redrivers")
+// errAside says that the trail of a message is in the store, which was not given.
+var errAside = errors.New("it has ten attributes of its own, so the store of the redrivers holds the identity of its work")
 
-// read reads what a parked message says about itself.
+// read returns a parked message with its trail.
 func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error) {
 	l, err := p.r.newLetter(ctx, m)
 	if errors.Is(err, errAside) {
@@ -152,22 +152,21 @@ func (p *ParkingLot) read(ctx context.Context, m types.Message) (*Parked, error)
 	return one, nil
 }
 
-// A noStore stands where no store was given.
+// A noStore replaces a store that was not given.
 type noStore struct{ records.Store }
 
-// Get says what is missing.
+// Get returns errAside.
 func (noStore) Get(context.Context, string) (records.Record, error) {
 	return records.Record{}, errAside
 }
 
-// parkedWhy finds, in the reason of a parked message, why it was parked; what follows is why it
-// failed.
+// parkedWhy matches the reason of a parked message: why it was parked, and why it failed.
 var parkedWhy = regexp.MustCompile(`(?s)^(poison, its worker says` +
 	`|failed (?:once|\d+ times) while others succeeded` +
 	`|poison: failed (?:once|\d+ times) while others succeeded, and nearly nothing else fails like this` +
 	`|poison: nothing that fails like this has succeeded for \S+): (.*)$`)
 
-// cause takes the reason of a parked message apart.
+// cause splits the reason of a parked message.
 func cause(reason string) (why, failure string) {
 	if m := parkedWhy.FindStringSubmatch(reason); m != nil {
 		return m[1], m[2]
@@ -175,17 +174,17 @@ func cause(reason string) (why, failure string) {
 	return "", reason
 }
 
-// Release sends a message back to work, to the queue with the URL to, or to the one it came from
-// when to is empty. It begins anew, with no strikes, and is the same work: it keeps its key and its
-// generation, so what is recorded as completed is not done again. When Release ends between sending
-// and deleting, the message is in both queues, and may be released again.
+// Release sends a message back to work, to the queue with the URL to, or to the one it came from if
+// to is empty. The message starts again with no strikes. It is the same work: it keeps its key and
+// generation, so completed work is not repeated. If Release fails between sending and deleting, the
+// message is in both queues, and may be released again.
 func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error {
 	l := *one.letter
 	switch {
 	case one.gone:
-		return fmt.Errorf("%s is not in %s any more", one.ID, p.r.name)
+		return fmt.Errorf("%s is no longer in %s", one.ID, p.r.name)
 	case errors.Is(l.bad, errAside):
-		return fmt.Errorf("release %s: %w: name that store", one.ID, l.bad)
+		return fmt.Errorf("release %s: %w: pass that store", one.ID, l.bad)
 	}
 	if to == "" {
 		var err error
@@ -195,12 +194,12 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	}
 	switch {
 	case to == p.r.cfg.DeadLetterURL:
-		return fmt.Errorf("release %s: %s is where it is parked: name another queue", one.ID,
+		return fmt.Errorf("release %s: it is parked in %s: name another queue", one.ID,
 			p.r.name)
-	case isFIFO(to) && l.group() == "":
-		return fmt.Errorf("release %s: it has no message group, which %s wants: name a standard queue", one.ID, queuename.Of(to))
+	case queuename.IsFIFO(to) && l.group() == "":
+		return fmt.Errorf("release %s: it has no message group, which %s requires: name a standard queue", one.ID, queuename.Of(to))
 	}
-	l.trail.Reason = one.Reason // why it was parked is over
+	l.trail.Reason = one.Reason // without why it was parked
 	if err := p.r.move(ctx, &l, to, Decision{Action: Redrive}); err != nil {
 		return fmt.Errorf("release %s: %w", one.ID, err)
 	}
@@ -208,24 +207,22 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	return nil
 }
 
-// source finds the queue that a message came from.
+// source returns the URL of the queue that a message came from.
 func (p *ParkingLot) source(ctx context.Context, one *Parked) (url string, err error) {
-	arn := strings.Split(one.Source, ":")
-	if len(arn) != 6 {
-		return "", errors.New("nobody knows which queue it came from: name one")
-	}
-	out, err := p.r.cfg.Client.GetQueueUrl(ctx,
-		&sqs.GetQueueUrlInput{QueueName: &arn[5], QueueOwnerAWSAccountId: &arn[4]})
-	if err != nil {
+	url, err = sqsqueue.URLOf(ctx, p.r.cfg.Client, one.Source)
+	switch {
+	case errors.Is(err, sqsqueue.ErrNotARN):
+		return "", errors.New("the message does not say which queue it came from: name one")
+	case err != nil:
 		return "", fmt.Errorf("the queue it came from, %s: %w", one.Source, err)
 	}
-	return aws.ToString(out.QueueUrl), nil
+	return url, nil
 }
 
-// Discard deletes a message. Nothing remains of it, and nobody hears of it.
+// Discard deletes a message for good.
 func (p *ParkingLot) Discard(ctx context.Context, one *Parked) error {
 	if one.gone {
-		return fmt.Errorf("%s is not in %s any more", one.ID, p.r.name)
+		return fmt.Errorf("%s is no longer in %s", one.ID, p.r.name)
 	}
 	_, err := p.r.cfg.Client.DeleteMessage(ctx,
 		&sqs.DeleteMessageInput{QueueUrl: &p.r.cfg.DeadLetterURL,
@@ -237,11 +234,11 @@ func (p *ParkingLot) Discard(ctx context.Context, one *Parked) error {
 	return nil
 }
 
-// giveBackAtOnce is how many messages are given back at the same time.
+// giveBackAtOnce is how many messages are given back at once.
 const giveBackAtOnce = 10
 
-// GiveBack lets others see listed messages again, those that were neither released nor discarded.
-// Without it, or after an error, they are there when ParkedLook is over.
+// GiveBack makes listed messages visible again, except released and discarded ones. Without it, or
+// after an error, they become visible when ParkedLook has passed.
 func (p *ParkingLot) GiveBack(ctx context.Context, all []*Parked) error {
 	var (
 		waiting = make(chan *Parked)

@@ -249,7 +249,7 @@ func TestParkedAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		all, err := blind.List(t.Context(), 10)
-		if err != nil || len(all) != 1 || !strings.Contains(all[0].Why, "stands in the store") {
+		if err != nil || len(all) != 1 || !strings.Contains(all[0].Why, "the store of the redrivers holds") {
 			t.Fatalf("got %+v, error %v", all, err)
 		}
 		if err := blind.Release(t.Context(), all[0], r.work); err == nil || !strings.Contains(err.Error(), "name that store") {
@@ -285,10 +285,10 @@ func TestParkedRefusals(t *testing.T) {
 		for _, test := range []struct {
 			body, to, want string
 		}{
-			{"a", "", "nobody knows which queue it came from: name one"},
+			{"a", "", "does not say which queue it came from: name one"},
 			{"b", "", "the queue it came from, arn:aws:sqs:us-east-1:000000000000:gone: "},
 			{"a", r.parked, "is where it is parked: name another queue"},
-			{"a", fifo, "it has no message group, which other.fifo wants: name a standard queue"},
+			{"a", fifo, "it has no message group, which other.fifo requires: name a standard queue"},
 		} {
 			lot := r.lot()
 			all, err := lot.List(t.Context(), 10)

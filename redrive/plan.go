@@ -9,13 +9,13 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// This file decides, and does nothing else: no clock, no queue, no store. A step goes
+// This file is pure: it uses no clock, no queue and no store. A step calls
 //
-//	Judge    what has become of messages redriven earlier
-//	Room     how many more may be sent on their way
-//	Decide   for each dead letter that was looked at: redrive, hold or park
+//	Judge    with the outcomes of messages that were redriven earlier
+//	Room     for how many more may be sent
+//	Decide   for each dead letter: redrive, hold or park
 
-// A Result is what has become of a redriven message.
+// A Result is the result of a redriven message.
 type Result int
 
 const (
@@ -25,14 +25,14 @@ const (
 	// Succeeded: its work is recorded as completed.
 	Succeeded
 
-	// Gone: it has not come back within the time in which it would have. That is weak evidence: it
-	// may be waiting, or have been deleted by somebody.
+	// Gone: it has not come back within the usual time. That is weak evidence: it may be waiting,
+	// or an operator may have deleted it.
 	Gone
 
 	// Failed: it is a dead letter again, or its attempts are used up.
 	Failed
 
-	// Moot: its work was completed before it was sent. What becomes of it says nothing about its
+	// Moot: its work was completed before it was sent, so its result says nothing about the
 	// consumer.
 	Moot
 )
@@ -45,28 +45,28 @@ type Outcome struct {
 	At     time.Time
 }
 
-// A Health is what the consumer did by itself since it was asked last, with messages that were sent
-// to its queue by others than redrivers: messages done, and attempts that failed.
+// A Health counts what the consumer did since the last step with messages that were not redriven:
+// messages done, and failed attempts.
 type Health struct {
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
 }
 
-// excuses is how many redriven messages may fail meanwhile without the consumer being to blame.
+// excuses returns how many failures of redriven messages do not count against the consumer.
 func (h Health) excuses() int { return max(0, h.Done-h.Failed) }
 
-// Judge learns from outcomes, and from the consumer's health. Time alone opens breakers half.
+// Judge updates the state with outcomes and the health of the consumer.
 func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health) State {
 	s = s.clone()
 	s.tick(p, now)
 	if health.excuses() > 0 {
 		s.well(p, now)
 		if s.Breaker.State == breaker.Closed {
-			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // failures are not in a row, then
+			s.Breaker = s.Breaker.Succeed(p.breaker(), now) // it interrupts failures in a row
 		}
 	}
 	s.Flights = slices.DeleteFunc(s.Flights, func(f Flight) bool {
-		// by then a look has seen all that came back until its end
+		// By then, a step has seen every message that came back before its end.
 		if !f.weak() || now.Before(f.End.Add(p.apart)) {
 			return false
 		}
@@ -75,7 +75,7 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 	})
 	excuses, halved := health.excuses(), false
 	outcomes = slices.Clone(outcomes)
-	// failures in a row are
+	// The order decides what is in a row.
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) })
 	for _, o := range outcomes {
 		i := slices.IndexFunc(s.Flights, func(f Flight) bool { return f.Letter == o.Letter })
@@ -118,14 +118,14 @@ func (s State) Judge(p *Policy, now time.Time, outcomes []Outcome, health Health
 	return s
 }
 
-// slow lowers the rate because a message failed, and remembers how to undo that.
+// slow lowers the rate because a message failed, in a way that unslow can undo.
 func (s *State) slow(lineage string) {
 	s.Slowed = &Slowdown{Lineage: lineage, Rate: s.Rate, Steep: s.Steep}
 	s.Rate, s.Steep = max(1, s.Rate/2), false
 }
 
-// unslow restores the rate that the failure of a message lowered, once it is known that others
-// succeeded when it failed: the failure said nothing about the consumer.
+// unslow restores the rate that the failure of a message lowered, when others are known to have
+// succeeded then: the failure said nothing about the consumer.
 func (s *State) unslow(lineage string) {
 	if s.Slowed == nil || s.Slowed.Lineage != lineage {
 		return
@@ -134,8 +134,8 @@ func (s *State) unslow(lineage string) {
 	s.Slowed = nil
 }
 
-// over reports whether a flight of which nothing is heard is waited for no longer. Where it could
-// still come back it is waited for until then.
+// over reports whether the wait for the outcome of a flight has ended. It lasts at least until the
+// message could no longer come back.
 func (f *Flight) over(p *Policy, now time.Time) bool {
 	last := f.Due.Add(p.Settle)
 	for _, t := range []time.Time{f.Judge, f.End} {
@@ -146,11 +146,10 @@ func (f *Flight) over(p *Policy, now time.Time) bool {
 	return !now.Before(last)
 }
 
-// weak reports whether the silence of a flight was taken for a success although it may still come
-// back.
+// weak reports whether silence counted as a success of a flight although it may still come back.
 func (f *Flight) weak() bool { return !f.Weak.IsZero() }
 
-// tick does what time alone does.
+// tick updates the breakers for the time.
 func (s *State) tick(p *Policy, now time.Time) {
 	s.Breaker = s.Breaker.Tick(p.breaker(), now)
 	for i := range s.Kinds {
@@ -158,7 +157,7 @@ func (s *State) tick(p *Policy, now time.Time) {
 	}
 }
 
-// succeed learns from a redriven message that was processed.
+// succeed updates the state for a redriven message that was processed.
 func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	s.Successes++
 	if k := s.known(f.Kind); k != nil {
@@ -171,24 +170,24 @@ func (s *State) succeed(p *Policy, now time.Time, f Flight) {
 	case s.Breaker.State == breaker.HalfOpen:
 		if s.Breaker = s.Breaker.Succeed(p.breaker(), now); s.Breaker.State == breaker.Closed {
 			s.Rate, s.Steep = p.RateFirst, true
-			// how things failed while everything did says nothing about them
+			// Failures while everything failed say nothing about the kinds.
 			for i := range s.Kinds {
 				s.Kinds[i].Since, s.Kinds[i].Lineages, s.Kinds[i].Poison = now, nil, false
 			}
 		}
 	default:
 		s.Breaker = s.Breaker.Succeed(p.breaker(), now)
-		// One more for each success doubles the rate with each round, until something fails; then
-		// it is one more in each round.
+		// The rate doubles with each round of successes until something fails. Then it grows by one
+		// per round.
 		if s.Steep || s.Successes%max(1, s.Rate) == 0 {
 			s.Rate = min(s.Rate+1, p.RateMax)
 		}
 	}
 }
 
-// settled learns that a message was processed and will not come back: others are judged by it. What
-// may still come back vouches for nothing, and a breaker that was closed by it remembers how often
-// it had opened.
+// settled updates the state for a message that was processed and cannot come back, so that other
+// messages are judged by it. If a message may still come back, a breaker that it closed still
+// remembers how often it opened.
 func (s *State) settled(p *Policy, now time.Time) {
 	s.well(p, now)
 	if s.Breaker.State == breaker.Closed {
@@ -196,8 +195,8 @@ func (s *State) settled(p *Policy, now time.Time) {
 	}
 }
 
-// fail learns from a redriven message that failed again. Excused says that the consumer did other
-// work meanwhile. It reports whether less should be sent.
+// fail updates the state for a redriven message that failed again. Excused means that the consumer
+// did other work meanwhile. It reports whether to send less.
 func (s *State) fail(
 	p *Policy, now time.Time, f Flight, reason string, excused bool,
 ) (slower bool) {
@@ -214,7 +213,7 @@ func (s *State) fail(
 	case s.Breaker.State == breaker.HalfOpen && !f.Canary, s.Breaker.State == breaker.Open:
 		return false // sent before it opened
 	case s.Breaker.State == breaker.HalfOpen && well:
-		// The consumer does its other work, so this says nothing about it. Another canary will.
+		// The consumer does other work, so this says nothing about it. Another canary follows.
 		s.failKind(p, now, k)
 		return false
 	}
@@ -225,25 +224,25 @@ func (s *State) fail(
 	if well && (f.Struck || k.Poison) {
 		return false // known poison, and other things work
 	}
-	if f.Canary && f.weak() && !well { // what closed the breaker was no success
+	if f.Canary && f.weak() && !well { // the breaker was closed by mistake
 		s.Breaker = s.Breaker.Reopen(now)
 	} else {
 		s.Breaker = s.Breaker.Fail(p.breaker(), now)
 	}
 	if s.Breaker.State == breaker.Open {
 		s.Slowed = nil
-		for i := range s.Kinds { // everything fails, whatever it needs
+		for i := range s.Kinds { // everything fails, so kinds mean nothing
 			s.Kinds[i].Breaker = breaker.Breaker{State: breaker.Closed}
 		}
 		return true
 	}
-	// one message alone shows no sick consumer twice
+	// One message counts only once against the consumer.
 	again := s.Slowed != nil && s.Slowed.Lineage == f.Lineage
 	return fresh && !again || s.Breaker.FailureCount > 1
 }
 
-// broad is how many messages have to fail in one way until it is taken for something that they
-// need, and not for the messages.
+// broad is how many messages must fail in one way before something that they need counts as the
+// cause, and not the messages.
 const broad = 3
 
 func (s *State) failKind(p *Policy, now time.Time, k *Kind) {
@@ -252,8 +251,8 @@ func (s *State) failKind(p *Policy, now time.Time, k *Kind) {
 	}
 }
 
-// Room is how many messages may be sent on their way now. A breaker that is half open lets one
-// canary go at a time.
+// Room returns how many messages may be sent now. A half-open breaker lets one canary through at a
+// time.
 func (s State) Room(p *Policy, now time.Time) int {
 	s.tick(p, now)
 	switch {
@@ -268,11 +267,11 @@ func (s State) Room(p *Policy, now time.Time) int {
 	return max(0, min(s.Rate-s.OnTheirWay(), s.unsettledMax(p)-len(s.Flights)))
 }
 
-// canaryHandled is how long after its delay a canary is expected to have been handled.
+// canaryHandled is how long after its delay the outcome of a canary is expected.
 const canaryHandled = 15 * time.Second
 
-// Soonest is when a step may do something before it is due: when the cool-down of an open breaker
-// is over, and when the outcome of a canary may be known. It is zero when there is no such time.
+// Soonest returns when an early step may be useful: at the end of the cool-down of an open breaker,
+// or when the outcome of a canary is expected. It is zero if there is no such time.
 func (s State) Soonest(p *Policy, now time.Time) time.Time {
 	switch s.Breaker.State {
 	case breaker.Open:
@@ -291,8 +290,8 @@ func (s State) Soonest(p *Policy, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// OnTheirWay is how many redriven messages hold a place. One whose silence was taken for half a
-// success holds none, although it may still come back.
+// OnTheirWay returns how many redriven messages count against the rate. A message whose silence
+// counted as half a success does not, although it may still come back.
 func (s State) OnTheirWay() (n int) {
 	for i := range s.Flights {
 		if !s.Flights[i].weak() {
@@ -302,8 +301,8 @@ func (s State) OnTheirWay() (n int) {
 	return n
 }
 
-// unsettledMax is how many redriven messages may be without a sure end. Silence alone must not
-// raise the rate without end, and least of all when it has closed the breaker.
+// unsettledMax returns how many redriven messages may be without a certain outcome. Silence alone
+// must not raise the rate without limit, above all if it has closed the breaker.
 func (s *State) unsettledMax(p *Policy) int {
 	if slices.ContainsFunc(s.Flights, func(f Flight) bool { return f.Canary && f.weak() }) {
 		return max(s.Rate, 2*p.RateFirst)
@@ -311,7 +310,7 @@ func (s *State) unsettledMax(p *Policy) int {
 	return max(s.Rate+s.Rate/2, 4*p.RateFirst)
 }
 
-// A Letter is a dead letter, as far as a decision depends on it.
+// A Letter holds what a decision about a dead letter depends on.
 type Letter struct {
 	ID      string
 	Lineage string
@@ -320,11 +319,11 @@ type Letter struct {
 	Reason  string // why it is a dead letter
 	Poison  bool   // its worker said so
 	Sends   int    // how often it was redriven
-	Strikes int    // how often it then failed while others succeeded, as far as is known
+	Strikes int    // how often it is known to have failed while others succeeded
 	Died    time.Time
 }
 
-// An Action is what is to be done with a dead letter.
+// An Action is what to do with a dead letter.
 type Action string
 
 const (
@@ -359,16 +358,15 @@ type Decision struct {
 	Held    HoldCause     // of a held one
 	Delay   time.Duration // of a redrive
 	Why     string
-	Strikes int       // of the letter, as it is to carry them on
-	Until   time.Time // not before this is it to be looked at again; zero is at any time
+	Strikes int       // of the letter from now on
+	Until   time.Time // when to look at it again; zero means at any time
 
-	// Behind says that an earlier message of its group failed and stands behind it: it is to be
-	// held there.
+	// Behind means that an earlier message of its group failed and is now behind it: hold it there.
 	Behind bool
 }
 
-// Decide says what is to be done with a dead letter, and changes the state accordingly: who does
-// not carry it out has to forget that. Chance is in [0, 1).
+// Decide says what to do with a dead letter, and returns the state after that. Discard the state if
+// you do not carry out the decision. Chance is in [0, 1).
 func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State, Decision) {
 	s = s.clone()
 	s.tick(p, now)
@@ -381,14 +379,14 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 			k.Poison = true
 		}
 	}
-	if s.Paused != "" { // nothing is parked either, nor finished
+	if s.Paused != "" { // do not park either
 		d.Action, d.Held, d.Why, d.Strikes = Hold, HeldPaused, "paused: "+s.Paused, l.Strikes
 		return s, d
 	}
 	switch why := s.parks(p, now, l, d.Strikes); {
 	case again:
-		// A redriver died after it had sent it, or before. Sending it again is the same send.
-		d.Action, d.Why = Redrive, "its redrive was begun and not finished"
+		// A redriver died before or after it sent the message. Sending it again is the same send.
+		d.Action, d.Why = Redrive, "its redrive began and did not finish"
 		return s, d
 	case why != "":
 		s.Parked++
@@ -397,7 +395,7 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 		return s, d
 	}
 	if d.Held, d.Why, d.Until = s.holds(p, now, l, chance); d.Held != "" {
-		d.Action, d.Strikes = Hold, l.Strikes // which the next look finds again
+		d.Action, d.Strikes = Hold, l.Strikes // the next step counts them again
 		d.Behind = d.Why == behindHead
 		return s, d
 	}
@@ -424,15 +422,14 @@ func (s State) Decide(p *Policy, now time.Time, l Letter, chance float64) (State
 	return s, d
 }
 
-// down reports whether what failed for this reason seems to need something that is down. Then it is
-// no fault of the message, and counts for nothing until it is known whether it lasts for longer
-// than anything that is mended.
+// down reports whether messages that fail for this reason seem to need something that is down. Then
+// a failure does not count against the message, unless the outage outlasts Policy.HoldMax.
 func (s *State) down(reason string) bool {
 	k := s.known(FingerprintOf(reason))
 	return k != nil && k.Breaker.State != breaker.Closed
 }
 
-// parks returns why a dead letter is to be parked; empty when it is not.
+// parks returns why to park a dead letter, or nothing.
 func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	k := s.known(FingerprintOf(l.Reason))
 	switch {
@@ -441,9 +438,9 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	case strikes >= p.Redrives:
 		return fmt.Sprintf("failed %s while others succeeded: %s", times(strikes), l.Reason)
 	case strikes >= p.Strikes &&
-		// In HALF_OPEN a few are sent again and again, and the others are not tried.
+		// In HALF_OPEN, a few are sent again and again, and the others are not tried.
 		s.Breaker.State != breaker.HalfOpen &&
-		// else others like it succeeded since
+		// otherwise others like it have succeeded since
 		(k == nil || len(k.Lineages) < broad && l.Died.After(k.Since)):
 		return fmt.Sprintf("poison: failed %s while others succeeded, and nearly nothing else fails like this: %s", times(strikes), l.Reason)
 	case l.Sends > 0 && k != nil && len(k.Lineages) >= broad && now.Sub(k.Since) > p.HoldMax &&
@@ -454,7 +451,7 @@ func (s *State) parks(p *Policy, now time.Time, l Letter, strikes int) string {
 	return ""
 }
 
-// holds returns why a dead letter is held, and until when; empty if it is not held.
+// holds returns why to hold a dead letter, and until when, or nothing.
 func (s *State) holds(
 	p *Policy, now time.Time, l Letter, chance float64,
 ) (held HoldCause, why string, until time.Time) {
@@ -464,10 +461,9 @@ func (s *State) holds(
 		until = s.Breaker.Until(p.breaker())
 		return HeldBreaker, "the breaker is open until " + until.Format(time.RFC3339), until
 	case l.Sends > 0 && !s.wellAt(l.Died) && now.Before(l.Died.Add(p.near())):
-		return HeldUnsure, "whether others succeed is not known yet", until
+		return HeldUnsure, "it is not yet known whether others succeed", until
 	case l.Strikes > 0 && s.Breaker.State == breaker.HalfOpen && now.Before(l.Died.Add(p.near())):
-		// One goes at a time, and what the same one meets again and again says nothing about the
-		// rest.
+		// One goes at a time, and the repeated failures of one say nothing about the others.
 		until = l.Died.Add(p.near())
 		return HeldUnsure, "others are tried first, until " + until.Format(time.RFC3339), until
 	case s.Room(p, now) == 0:
@@ -483,7 +479,8 @@ func (s *State) holds(
 	if h := s.head(l.Group); h != nil && h.Lineage != l.Lineage && now.Sub(h.Since) <= p.HoldMax {
 		return HeldGroup, behindHead, until
 	}
-	// while the breaker is half open as well: a canary of this kind would say nothing new
+	// This also applies while the breaker is half open: a canary of this kind would say nothing
+	// new.
 	if k != nil {
 		switch k.Breaker.State {
 		case breaker.Open:
@@ -494,19 +491,19 @@ func (s *State) holds(
 			if slices.ContainsFunc(s.Flights, func(f Flight) bool {
 				return f.Kind == k.Fingerprint
 			}) {
-				return HeldKind, "another one finds out whether what it needs is up", until
+				return HeldKind, "another message tests whether what it needs is up", until
 			}
 		}
 	}
-	if l.Group != "" { // SQS delays no single message of a FIFO queue, so it waits here
+	if l.Group != "" { // SQS cannot delay a single message of a FIFO queue, so it waits here
 		if until = l.Died.Add(p.delay(l.Sends+1, chance)); now.Before(until) {
-			return HeldDelay, "it waits for its time", until
+			return HeldDelay, "its delay has not passed", until
 		}
 	}
 	return "", "", time.Time{}
 }
 
-// times says how often.
+// times formats a number of times.
 func times(n int) string {
 	if n == 1 {
 		return "once"
@@ -514,7 +511,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// reasonKept is how much of a reason is kept, in bytes: enough to recognise it.
+// reasonKept is how much of a reason the state keeps, in bytes: enough to recognize it.
 const reasonKept = 200
 
 const behindHead = "an earlier message of its group failed and goes first"

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,21 +16,22 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/sqslimits"
+	"tenaq/internal/work/sqsqueue"
 	"tenaq/internal/work/trail"
 )
 
-// All that happens to queues happens here: by receiving, sending and deleting, which every SQS has.
-// A server that can move messages itself, in one step, is a Mover.
+// This file uses the queues: it receives, sends and deletes, as every SQS allows.
 
-// A target is a queue that messages are redriven to.
+// A target is a queue to which messages are redriven.
 type target struct {
 	url     string
-	silence Silence // of a message that was sent there
+	silence Silence // of messages that were sent there
 }
 
-// depth is how many dead letters there are, as the queue counts them.
+// depth returns the number of dead letters by the count of the queue.
 func (r *Redriver) depth(ctx context.Context) (int, error) {
-	attributes, err := r.attributes(ctx, r.cfg.DeadLetterURL)
+	attributes, err := sqsqueue.Attributes(ctx, r.cfg.Client, r.cfg.DeadLetterURL)
 	if err != nil {
 		return 0, fmt.Errorf("the dead-letter queue %s cannot be used: %w", r.cfg.DeadLetterURL,
 			err)
@@ -46,21 +46,11 @@ func (r *Redriver) depth(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-func (r *Redriver) attributes(ctx context.Context, url string) (map[string]string, error) {
-	out, err := r.cfg.Client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out.Attributes, nil
-}
-
-// receive takes up to ten dead letters for a look.
+// receive receives up to ten dead letters.
 func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 	out, err := r.cfg.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
 		QueueUrl:                    &r.cfg.DeadLetterURL,
-		MaxNumberOfMessages:         10,
+		MaxNumberOfMessages:         sqslimits.ReceiveMax,
 		VisibilityTimeout:           int32(r.cfg.Look / time.Second),
 		MessageAttributeNames:       []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -77,13 +67,13 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 	return letters, nil
 }
 
-// newLetter reads what a dead letter says about itself, or what the store says about it. An error
+// newLetter returns a dead letter with its trail, from the message or from the store. An error
 // means that the store does not answer.
 func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, error) {
 	t, bad := trail.Of(m.MessageAttributes)
 	if trail.MayBeAside(m.MessageAttributes) {
 		id := aws.ToString(m.MessageId)
-		if isFIFO(r.cfg.DeadLetterURL) {
+		if queuename.IsFIFO(r.cfg.DeadLetterURL) {
 			id = m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
 		}
 		var err error
@@ -91,26 +81,22 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 			return nil, err
 		}
 	}
-	if bad == nil && t.Key == "" && t.Lineage == "" && isFIFO(r.cfg.DeadLetterURL) {
+	if bad == nil && t.Key == "" && t.Lineage == "" && queuename.IsFIFO(r.cfg.DeadLetterURL) {
 		t.Key = firstKey(m)
 	}
 	l := &letter{raw: m, trail: t, bad: bad, Letter: Letter{
 		ID:      aws.ToString(m.MessageId),
-		Lineage: t.Lineage,
+		Lineage: cmp.Or(t.Lineage, aws.ToString(m.MessageId)),
 		Reason:  t.Reason,
 		Poison:  t.Poison,
 		Sends:   t.Redrives,
 		Strikes: t.Strikes,
 	}}
-	if l.Lineage == "" {
-		l.Lineage = l.ID
-	}
-	if isFIFO(r.cfg.DeadLetterURL) { // those of a standard queue keep nobody waiting
+	if queuename.IsFIFO(r.cfg.DeadLetterURL) { // in a standard queue, groups have no order
 		l.Group = l.group()
 	}
 	l.Key = claims.EffectKey(cmp.Or(t.Key, l.Lineage), t.Generation) // as package worker names it
-	// When it was sent here; when SQS itself moved it, when it was sent first. Then its last
-	// receive there would be the better time, and nobody knows it.
+	// If SQS moved it, this is the time of its first send: SQS does not tell the time of the move.
 	if ms, bad := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64); bad == nil {
 		l.Died = time.UnixMilli(ms)
 	}
@@ -120,8 +106,8 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 	return l, nil
 }
 
-// firstKey is what package worker called the work of a message that the FIFO queue itself moved:
-// its deduplication id, unless the queue made that from the body. The next send has another one.
+// firstKey returns the key that package worker gave to a message which the FIFO queue moved by
+// itself: its deduplication id, unless the queue made that from the body.
 func firstKey(m types.Message) string {
 	id := m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
 	if sum := sha256.Sum256([]byte(aws.ToString(m.Body))); id == hex.EncodeToString(sum[:]) {
@@ -130,33 +116,30 @@ func firstKey(m types.Message) string {
 	return id
 }
 
-// targetOf finds the queue that a dead letter is to be redriven to.
+// targetOf returns the queue to which to redrive a dead letter.
 func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	url := w.cfg.TargetURL
 	if url == "" {
-		arn := l.trail.Source
-		if arn == "" {
-			arn = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
-		}
-		parts := strings.Split(arn, ":")
-		if len(parts) != 6 {
+		arn := cmp.Or(l.trail.Source,
+			l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)])
+		var err error
+		url, err = sqsqueue.URLOf(ctx, w.cfg.Client, arn)
+		switch {
+		case errors.Is(err, sqsqueue.ErrNotARN):
 			return target{}, errors.New("the message does not say which queue it came from: set a target queue")
-		}
-		out, err := w.cfg.Client.GetQueueUrl(ctx,
-			&sqs.GetQueueUrlInput{QueueName: &parts[5], QueueOwnerAWSAccountId: &parts[4]})
-		if err != nil {
+		case err != nil:
 			return target{}, fmt.Errorf("the queue it came from, %s: %w", arn, err)
 		}
-		url = aws.ToString(out.QueueUrl)
 	}
 	if w.target.url == url {
 		return w.target, nil
 	}
-	attributes, err := w.attributes(ctx, url)
+	attributes, err := sqsqueue.Attributes(ctx, w.cfg.Client, url)
 	if err != nil {
 		return target{}, fmt.Errorf("the queue %s: %w", url, err)
 	}
-	w.target = target{url, silenceOf(attributes, &w.cfg.Policy, w.cfg.Interval, isFIFO(url))}
+	w.target = target{url, silenceOf(attributes, &w.cfg.Policy, w.cfg.Interval,
+		queuename.IsFIFO(url))}
 	if w.blind() {
 		silence := w.target.silence
 		w.report.Silence = &silence
@@ -164,9 +147,9 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	return w.target, nil
 }
 
-// hide keeps a dead letter out of sight for longer than a look.
+// hide hides a dead letter for longer than a look.
 func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
-	const most = time.Hour // a person may want to see it
+	const most = time.Hour // an operator may want to see it
 	_, err := r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
 		QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle,
 		VisibilityTimeout: int32(min(d, most) / time.Second),
@@ -174,22 +157,17 @@ func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 	return err
 }
 
-// move sends a dead letter on, as it is, and deletes it here. The deduplication id is its message
-// id, so a second time within five minutes is the same one to a FIFO queue, and to no queue it is
-// another work.
+// move sends a dead letter unchanged to another queue and deletes it here. Its message id becomes
+// the deduplication id, so a FIFO queue drops a repeated send within five minutes.
 func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {
 	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body,
 		MessageAttributes: l.raw.MessageAttributes}
-	if trace, ok := l.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)]; ok {
-		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
-			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"),
-				StringValue: &trace},
-		}
-	}
+	sqsqueue.KeepTrace(in,
+		l.raw.Attributes[string(types.MessageSystemAttributeNameAWSTraceHeader)])
 	if group := l.group(); group != "" {
 		in.MessageGroupId = &group
 	}
-	if isFIFO(url) {
+	if queuename.IsFIFO(url) {
 		in.MessageDeduplicationId = &l.ID
 	} else if d.Delay > 0 {
 		in.DelaySeconds = int32(d.Delay / time.Second)
@@ -209,9 +187,9 @@ func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) 
 	return nil
 }
 
-// send sends a message with its trail. Where the message has no room for it the trail is written
-// down: for a FIFO queue before, for a standard queue before the delay of the message is over. What
-// says which work it is, and cannot be read here, stays as it is.
+// send sends a message with its trail. If the message has no room for it, the trail goes to the
+// store: for a FIFO queue before the send, for a standard queue before the delay of the message
+// ends. An unreadable trail stays as it is.
 func (r *Redriver) send(
 	ctx context.Context, in *sqs.SendMessageInput, l *letter, d Decision,
 ) error {
@@ -243,21 +221,20 @@ func (r *Redriver) send(
 	return err
 }
 
-// group is the message group that a dead letter was sent with.
+// group returns the message group of a dead letter.
 func (l *letter) group() string {
 	return l.raw.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
 }
 
-// onward is the trail of a dead letter that is sent on.
+// onward returns the trail of a dead letter that is sent on.
 func (l *letter) onward(d Decision) trail.Trail {
 	t := l.trail
 	t.Lineage, t.Strikes = l.Lineage, d.Strikes
 	if t.FirstSent.IsZero() {
 		t.FirstSent = l.Died
 	}
-	if t.Source == "" {
-		t.Source = l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)]
-	}
+	t.Source = cmp.Or(t.Source,
+		l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)])
 	t.Died = time.Time{}
 	switch d.Action {
 	case Redrive:

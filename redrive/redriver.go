@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/invalid"
 	"tenaq/internal/work/queuename"
 	"tenaq/records"
 )
@@ -35,62 +36,61 @@ type SQS interface {
 		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config says what a redriver redrives. Client, Store, DeadLetterURL and ParkingURL are needed; the
-// rest has defaults.
+// Config configures a Redriver. Client, Store, DeadLetterURL and ParkingURL are required; the rest
+// has defaults.
 type Config struct {
 	Client SQS
 
-	// Store is where the redriver keeps what it knows, in one record for each dead-letter queue.
-	// All redrivers of a queue need the same one.
+	// Store keeps the state of the redriver, in one record per dead-letter queue. All redrivers of
+	// a queue need the same one.
 	Store records.Store
 
-	// DeadLetterURL is the queue to bring messages back from, ParkingURL where to put what is not
-	// to be brought back. Give both the longest retention, and the parking lot no consumer.
+	// DeadLetterURL is the queue to redrive. ParkingURL is the queue for messages that are not
+	// redriven. Give both the longest retention, and the parking lot no consumer.
 	DeadLetterURL, ParkingURL string
 
-	// TargetURL is where to redrive to. Empty is the queue that each message came from, as the
-	// message says: the worker that dead-lettered it wrote that down, or SQS did.
+	// TargetURL is the queue to redrive to. When empty, it is the queue that each message came
+	// from, as the message says.
 	TargetURL string
 
-	// Claims is the ledger of the workers, by which the redriver knows what has become of a
-	// message. When it is nil, a redriver asks a tenaq server whether the message was deleted. On
-	// any other server it has only what it sees: whether the message comes back.
+	// Claims is the ledger of the workers, from which the redriver learns the outcomes of messages.
+	// When it is nil, the redriver asks a tenaq server whether a message was deleted. On any other
+	// server, it sees only whether a message comes back.
 	Claims *claims.Ledger
 
-	// Outcomes, if set, is asked instead. It is for servers that know more than SQS tells.
+	// Outcomes, if set, replaces Claims, for servers that know more than SQS.
 	Outcomes Outcomes
 
 	// Mover, if set, takes messages from queue to queue instead of a send and a delete.
 	Mover Mover
 
-	// Policy says how much it dares.
 	Policy Policy
 
-	// Interval is the time between two steps of Run, or of whoever calls Step: 5 min when zero.
+	// Interval is the time between two steps of Run, or between the caller's calls of Step: 5 min
+	// when zero.
 	Interval time.Duration
 
-	// Look is how long a message that was looked at is hidden from others: 2 min when zero, and
-	// less than Interval. A step has to be done within it.
+	// Look is how long a step hides the messages that it receives, and how long it may take: 2 min
+	// when zero, at least 1 s and at most Interval.
 	Look time.Duration
 
 	Logger *slog.Logger // slog.Default when nil
 }
 
-// Outcomes tells what has become of redriven messages.
+// Outcomes tells the outcomes of redriven messages.
 type Outcomes interface {
-	// Outcome returns the result of a message that was sent on its way at f.Sent, with the reason
-	// when it failed. An error means that nobody knows now.
+	// Outcome returns the result of a message that was redriven at f.Sent, with the reason if it
+	// failed. An error means that the result cannot be determined now.
 	Outcome(ctx context.Context, f Flight) (Result, string, error)
 }
 
-// A Mover moves a dead letter in one step: it is in its new queue, or where it was.
+// A Mover moves a dead letter atomically.
 type Mover interface {
-	// Move sends a message as send says, and deletes the dead letter of that receipt handle.
+	// Move sends a message as send says, and deletes the dead letter with the receipt handle.
 	Move(ctx context.Context, send *sqs.SendMessageInput, receiptHandle string) error
 }
 
-// A Redriver redrives the messages of one dead-letter queue. Its methods may be called from any
-// goroutine.
+// A Redriver redrives the messages of one dead-letter queue. It is safe for concurrent use.
 type Redriver struct {
 	cfg  Config
 	name string // of the dead-letter queue
@@ -98,38 +98,37 @@ type Redriver struct {
 
 	follower *follower // nil unless a tenaq server may say what became of messages
 
-	refused atomic.Bool // the queue had messages that were no dead letters
+	refused atomic.Bool // the queue had messages that are not dead letters
 }
 
-// New returns a redriver, or an error when the configuration contradicts itself. It asks nothing of
-// queues and store yet.
+// New returns a redriver, or an error if the configuration contradicts itself. It uses neither the
+// queues nor the store.
 func New(cfg Config) (*Redriver, error) {
 	cfg.Interval = cmp.Or(cfg.Interval, 5*time.Minute)
 	cfg.Look = cmp.Or(cfg.Look, min(2*time.Minute, cfg.Interval/2))
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	var bad []error
-	refuse := func(is bool, text string) {
-		if is {
-			bad = append(bad, errors.New(text))
-		}
-	}
-	refuse(cfg.Client == nil, "Client is missing")
-	refuse(cfg.Store == nil, "Store is missing")
-	refuse(cfg.DeadLetterURL == "", "DeadLetterURL is missing")
-	refuse(cfg.ParkingURL == "",
-		"ParkingURL is missing: what is not to be redriven has to go somewhere")
-	refuse(cfg.ParkingURL != "" &&
+	var bad invalid.Fields
+	bad.Add(cfg.Client == nil,
+		"Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
+	bad.Add(cfg.Store == nil, "Config.Store is missing: set it to the store of the redrivers")
+	bad.Add(cfg.DeadLetterURL == "",
+		"Config.DeadLetterURL is missing: set it to the URL of the dead-letter queue")
+	bad.Add(cfg.ParkingURL == "",
+		"Config.ParkingURL is missing: set it to the URL of a queue for messages that are not redriven")
+	bad.Add(cfg.ParkingURL != "" &&
 		(cfg.ParkingURL == cfg.DeadLetterURL ||
 			cfg.ParkingURL == cfg.TargetURL),
-		"the parking lot is a queue that is redriven from or to: give it a queue of its own")
-	refuse(isFIFO(cfg.ParkingURL) != isFIFO(cfg.DeadLetterURL),
-		"the parking lot and the dead-letter queue are not of the same kind: make both FIFO queues, or none")
-	refuse(cfg.Interval < 0 || cfg.Look < time.Second || cfg.Look > cfg.Interval,
-		fmt.Sprintf("Interval and Look are %v and %v: the second is at least 1s, and the smaller one", cfg.Interval, cfg.Look))
-	if err := errors.Join(errors.Join(bad...), cfg.Policy.setDefaults()); err != nil {
-		return nil, fmt.Errorf("redrive: %w", err)
+		"the parking lot is also the dead-letter queue or the target: give it a queue of its own")
+	bad.Add(queuename.IsFIFO(cfg.ParkingURL) != queuename.IsFIFO(cfg.DeadLetterURL),
+		"the parking lot and the dead-letter queue are not of the same kind: make both FIFO queues, or neither")
+	bad.Add(cfg.Interval < 0 || cfg.Look < time.Second || cfg.Look > cfg.Interval,
+		"Interval and Look are %v and %v: the second is at least 1s, and the smaller one",
+		cfg.Interval, cfg.Look)
+	bad = append(bad, cfg.Policy.setDefaults()...)
+	if err := bad.Err("redrive"); err != nil {
+		return nil, err
 	}
 	cfg.Policy.apart = cfg.Interval + cfg.Interval/10 + cfg.Look
 	name := queuename.Of(cfg.DeadLetterURL)
@@ -140,10 +139,10 @@ func New(cfg Config) (*Redriver, error) {
 	}
 	return r, nil
 }
-func isFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 
-// Run takes a step every Config.Interval until ctx ends; sooner when a breaker may close sooner. It
-// returns nil then. A step that fails is logged, and the next one is taken in its time.
+// Run takes a step every Config.Interval until ctx ends, and earlier if a breaker may close
+// earlier. Then it returns nil. It logs a step that fails, and takes the next one at its usual
+// time.
 func (r *Redriver) Run(ctx context.Context) error {
 	for {
 		report, err := r.Step(ctx)
@@ -159,17 +158,13 @@ func (r *Redriver) Run(ctx context.Context) error {
 				"parked", report.Count(Park), "held", report.Count(Hold), "on_their_way",
 				len(report.State.Flights))
 		}
-		timer := time.NewTimer(r.pause(report))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if backoff.Sleep(ctx, r.pause(report)) != nil {
 			return nil
-		case <-timer.C:
 		}
 	}
 }
 
-// pause is the time until the next step of Run.
+// pause returns the time until the next step of Run.
 func (r *Redriver) pause(report Report) time.Duration {
 	d := r.cfg.Interval
 	if at := report.State.Soonest(&r.cfg.Policy, time.Now()); !at.IsZero() {
@@ -178,18 +173,18 @@ func (r *Redriver) pause(report Report) time.Duration {
 	return d + rand.N(d/20+1)
 }
 
-// Look is how long a step hides messages, which is also how long it may take.
+// Look returns how long a step hides messages, and how long it may take.
 func (r *Redriver) Look() time.Duration { return r.cfg.Look }
 
-// State is what the redrivers of this queue know. It is that of one that has never run when there
-// is no record.
+// State returns the state of the redrivers of this queue. If there is no record, it is that of a
+// redriver that has never run.
 func (r *Redriver) State(ctx context.Context) (State, error) {
 	s, _, err := r.load(ctx)
 	s.tick(&r.cfg.Policy, time.Now())
 	return s, err
 }
 
-// errState is a record that this program cannot use.
+// errState is the error for a record that this program cannot use.
 var errState = errors.New("the record of the redriver cannot be read")
 
 // load reads the state and the version of its record.
@@ -207,7 +202,7 @@ func (r *Redriver) load(ctx context.Context) (State, records.Version, error) {
 			r.key)
 	}
 	if s.Version != stateVersion {
-		return State{}, 0, fmt.Errorf("%w: it has version %d, this program knows %d: use the version of the program that wrote it",
+		return State{}, 0, fmt.Errorf("%w: it has version %d and this program knows %d: use the version of the program that wrote it",
 			errState, s.Version, stateVersion)
 	}
 	return s, found.Version, nil
@@ -217,9 +212,9 @@ func (r *Redriver) load(ctx context.Context) (State, records.Version, error) {
 // way.
 const bookkeeping = 14 * 24 * time.Hour
 
-// ErrOverlap is what a step ends with when another redriver took one at the same time. Nothing is
-// lost: what it held comes back.
-var ErrOverlap = errors.New("another redriver is at work on the same queue")
+// ErrOverlap is the error of a step if another redriver took one at the same time. Nothing is lost:
+// the messages that this step received come back.
+var ErrOverlap = errors.New("another redriver is working on the same queue")
 
 // save writes the state over the version it was read as.
 func (r *Redriver) save(
@@ -231,18 +226,17 @@ func (r *Redriver) save(
 	}
 	found, err := r.cfg.Store.Put(ctx,
 		records.Write{Key: r.key, Value: value, If: version, TTL: bookkeeping})
-	var conflict *records.Conflict
-	switch {
-	case errors.As(err, &conflict):
+	if _, conflict := errors.AsType[*records.Conflict](err); conflict {
 		return 0, ErrOverlap
-	case err != nil:
+	}
+	if err != nil {
 		return 0, fmt.Errorf("write the state of the redriver: %w", err)
 	}
 	return found.Version, nil
 }
 
-// Pause keeps all redrivers of this queue from redriving and parking, until Resume. Why says who
-// wants that and what for.
+// Pause keeps all redrivers of this queue from redriving and parking until Resume. Why says who
+// paused them, and for what reason.
 func (r *Redriver) Pause(ctx context.Context, why string) error {
 	return r.change(ctx, func(s *State) { s.Paused = cmp.Or(why, "no reason given") })
 }
@@ -252,7 +246,7 @@ func (r *Redriver) Resume(ctx context.Context) error {
 	return r.change(ctx, func(s *State) { s.Paused = "" })
 }
 
-// change changes the state, whoever else does.
+// change changes the state, and retries if another redriver changes it too.
 func (r *Redriver) change(ctx context.Context, change func(*State)) error {
 	for {
 		s, version, err := r.load(ctx)

@@ -60,7 +60,7 @@ func inBubble(t *testing.T, suffix string, test func(t *testing.T, r *rig)) {
 }
 
 func (r *rig) ledger() *claims.Ledger {
-	l, err := claims.New(r.store, claims.Config{})
+	l, err := claims.New(claims.Config{Store: r.store})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestPoisonAtAnyInterval(t *testing.T) {
 // What a person has to decide about is not sent back: it would be a dead letter again at once.
 func TestClaimWaitsForPerson(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		ledger, err := claims.New(r.store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
+		ledger, err := claims.New(claims.Config{Store: r.store, Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
 			return claims.Park("was the card charged?"), nil
 		}})
 		if err != nil {

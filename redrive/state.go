@@ -7,23 +7,22 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// A State is all that a redriver remembers between two steps, of one dead-letter queue. It is a
-// value: what changes it returns another one, so that a step can be tried and its end compared with
-// the store.
+// A State is what a redriver remembers between two steps about one dead-letter queue. It is a
+// value: its methods return a new state, so a step can be tried before its result is stored.
 type State struct {
 	Version int             `json:"v"`
 	Breaker breaker.Breaker `json:"breaker"`
 
-	// Rate is how many messages may be on their way now. Steep says that nothing has failed yet, so
-	// that it doubles.
+	// Rate is how many messages may be on their way now. Steep means that nothing has failed yet,
+	// so the rate doubles.
 	Rate  int  `json:"rate"`
 	Steep bool `json:"steep,omitempty"`
 
-	// Slowed is the failure that lowered the rate last; nil when it is known to be the message's
-	// own.
+	// Slowed is the failure that lowered the rate last; nil if the message is known to be the
+	// cause.
 	Slowed *Slowdown `json:"slowed,omitempty"`
 
-	// Flights are the messages on their way: redriven, and not judged.
+	// Flights are the messages on their way: redriven and not judged.
 	Flights []Flight `json:"flights,omitempty"`
 
 	// Heads are messages of FIFO queues that failed again. The rest of their groups waits for them.
@@ -32,14 +31,14 @@ type State struct {
 	// Kinds are the kinds of failures seen since a message of theirs succeeded.
 	Kinds []Kind `json:"kinds,omitempty"`
 
-	// Well are the times in which things succeeded, one after the other, the newest last.
+	// Well are spans of time with successes, the newest last.
 	Well []Span `json:"well,omitempty"`
 
-	// WeakSuccesses are successes of which two are as good as one.
+	// WeakSuccesses counts successes of which two count as one.
 	WeakSuccesses int `json:"weak_successes,omitempty"`
 
-	// Target is the queue of the message that was redriven last. Live is what each of its workers
-	// had done by the last step, since the worker started.
+	// Target is the queue of the message that was redriven last. Live counts what each of its
+	// workers had done by the last step.
 	Target string            `json:"target,omitempty"`
 	Live   map[string]Health `json:"live,omitempty"`
 
@@ -49,7 +48,7 @@ type State struct {
 	Redriven  int `json:"redriven"`
 	Parked    int `json:"parked"`
 
-	// Paused is who paused the redriver, and why; empty while it runs.
+	// Paused says who paused the redriver, and why; empty while it runs.
 	Paused string `json:"paused,omitempty"`
 }
 
@@ -62,26 +61,26 @@ type Flight struct {
 	Kind    Fingerprint `json:"kind"`            // why it was a dead letter
 	Sent    time.Time   `json:"sent"`
 	Due     time.Time   `json:"due"` // when its delay is over
-	// when silence begins to mean something; zero is never, for there is a ledger
+	// when silence begins to count; zero for never, because there is a ledger
 	Judge time.Time `json:"judge,omitzero"`
-	// until when it could still come back; not after Judge means not known
+	// until when it could still come back; unknown unless it is after Judge
 	End time.Time `json:"end,omitzero"`
-	// when its silence was taken for a success of weight one half
+	// when its silence counted as half a success
 	Weak   time.Time `json:"weak,omitzero"`
 	Canary bool      `json:"canary,omitempty"`
 	Struck bool      `json:"struck,omitempty"` // it failed before while others succeeded
 
-	// Queue is the name of the queue that it was sent to, and Mark what a tenaq server calls the
-	// message there.
+	// Queue is the name of the queue that it was sent to, and Mark the mark of a tenaq server for
+	// it.
 	Queue string `json:"queue,omitempty"`
 	Mark  string `json:"mark,omitempty"`
 
-	// Fence is that of its work's entry in the ledger when it was sent. What is written under a
-	// larger one is what became of it.
+	// Fence is that of the entry of its work when it was sent. An entry with a larger fence is its
+	// outcome.
 	Fence uint64 `json:"fence,omitempty"`
 }
 
-// A Head is a message of a FIFO queue that was redriven and failed: it is a dead letter again, now
+// A Head is a message of a FIFO queue that was redriven and failed. It is a dead letter again,
 // behind the later messages of its group.
 type Head struct {
 	Group   string    `json:"group"`
@@ -89,16 +88,15 @@ type Head struct {
 	Since   time.Time `json:"since"`
 }
 
-// A Kind is what is known of one kind of failure, since a message that had failed in this way
-// succeeded.
+// A Kind is what is known about one kind of failure since a message of that kind succeeded.
 type Kind struct {
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Reason      string      `json:"reason"` // of the last of them
-	// of messages that failed in this way, as many as matter
+	// of messages that failed in this way, at most broad
 	Lineages []string        `json:"lineages,omitempty"`
 	Since    time.Time       `json:"since"`
 	Last     time.Time       `json:"last"`
-	Breaker  breaker.Breaker `json:"breaker"` // of what only these messages need
+	Breaker  breaker.Breaker `json:"breaker"` // for what only these messages need
 	// a message failed in this way while others succeeded
 	Poison bool `json:"poison,omitempty"`
 }
@@ -110,7 +108,7 @@ type Slowdown struct {
 	Steep   bool   `json:"steep,omitempty"`
 }
 
-// A Span is a time.
+// A Span is a span of time.
 type Span struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
@@ -123,7 +121,7 @@ const (
 	headsMax = 500
 )
 
-// first is the state of a redriver that has never run.
+// first returns the state of a redriver that has never run.
 func first(p *Policy) State {
 	return State{Version: stateVersion, Breaker: breaker.Breaker{State: breaker.Closed},
 		Rate: p.RateFirst, Steep: true}
@@ -131,7 +129,7 @@ func first(p *Policy) State {
 
 const stateVersion = 1
 
-// clone makes the state independent of the one it was copied from.
+// clone returns an independent copy.
 func (s State) clone() State {
 	s.Flights, s.Kinds, s.Well = slices.Clone(s.Flights), slices.Clone(s.Kinds),
 		slices.Clone(s.Well)
@@ -139,8 +137,7 @@ func (s State) clone() State {
 	return s
 }
 
-// head returns the message that the rest of a group waits for; nil when there is none, as on
-// standard queues.
+// head returns the message that the rest of a group waits for, or nil.
 func (s *State) head(group string) *Head {
 	if i := slices.IndexFunc(s.Heads, func(h Head) bool {
 		return h.Group == group
@@ -150,8 +147,8 @@ func (s *State) head(group string) *Head {
 	return nil
 }
 
-// setHead has the rest of a group wait for a message. It forgets the one that failed longest ago
-// when there are too many.
+// setHead makes the rest of a group wait for a message. If there are too many heads, it forgets the
+// oldest one.
 func (s *State) setHead(h Head) {
 	s.endHead(h.Group, "")
 	if len(s.Heads) >= headsMax {
@@ -160,14 +157,15 @@ func (s *State) setHead(h Head) {
 	s.Heads = append(s.Heads, h)
 }
 
-// endHead lets a group go on. With a lineage it does so only when that is what the group waits for.
+// endHead lets a group continue. With a lineage, it does so only if the group waits for that
+// message.
 func (s *State) endHead(group, lineage string) {
 	s.Heads = slices.DeleteFunc(s.Heads, func(h Head) bool {
 		return h.Group == group && (lineage == "" || h.Lineage == lineage)
 	})
 }
 
-// known returns what is known of a kind of failure; nil when that is nothing.
+// known returns what is known about a kind of failure, or nil.
 func (s *State) known(f Fingerprint) *Kind {
 	if i := slices.IndexFunc(s.Kinds, func(k Kind) bool { return k.Fingerprint == f }); i >= 0 {
 		return &s.Kinds[i]
@@ -175,8 +173,8 @@ func (s *State) known(f Fingerprint) *Kind {
 	return nil
 }
 
-// kind returns what is known of a kind of failure that was seen now. It forgets the one that was
-// seen longest ago when there are too many.
+// kind returns what is known about a kind of failure that was seen now. If there are too many, it
+// forgets the one that was seen longest ago.
 func (s *State) kind(f Fingerprint, now time.Time) *Kind {
 	if k := s.known(f); k != nil {
 		return k
@@ -192,7 +190,7 @@ func (s *State) kind(f Fingerprint, now time.Time) *Kind {
 	return &s.Kinds[len(s.Kinds)-1]
 }
 
-// well notes that something succeeded.
+// well notes a success.
 func (s *State) well(p *Policy, now time.Time) {
 	if n := len(s.Well); n > 0 && now.Sub(s.Well[n-1].To) <= p.near() {
 		s.Well[n-1].To = now
@@ -202,14 +200,14 @@ func (s *State) well(p *Policy, now time.Time) {
 	s.Well = s.Well[max(0, len(s.Well)-wellMax):]
 }
 
-// wellAt reports whether things succeeded shortly before and shortly after a time.
+// wellAt reports whether there were successes shortly before and shortly after a time.
 func (s *State) wellAt(t time.Time) bool {
 	return slices.ContainsFunc(s.Well, func(w Span) bool {
 		return t.After(w.From) && t.Before(w.To)
 	})
 }
 
-// lastSuccess is when something succeeded last; zero if nothing has.
+// lastSuccess returns the time of the last success, or zero.
 func (s *State) lastSuccess() time.Time {
 	if len(s.Well) == 0 {
 		return time.Time{}

@@ -18,16 +18,16 @@ import (
 	"tenaq/records"
 )
 
-// A Report is what a step did, or would do.
+// A Report says what a step did, or would do.
 type Report struct {
 	State     State
-	Changed   bool // the breaker has another state than before
+	Changed   bool // the state of the breaker changed
 	Outcomes  []Outcome
 	Decisions []Decided
-	Depth     int // dead letters that were there, as the queue counts them
+	Depth     int // number of dead letters by the count of the queue
 
-	// Silence says how messages are judged that do not come back. It is nil when there is a ledger,
-	// and when no dead letter was looked at.
+	// Silence says how to judge messages that do not come back. It is nil if there is a ledger, and
+	// if the step saw no dead letter.
 	Silence *Silence
 }
 
@@ -37,7 +37,7 @@ type Decided struct {
 	Decision
 }
 
-// Count is how many decisions were of one kind.
+// Count returns the number of decisions for an action.
 func (r *Report) Count(a Action) (n int) {
 	for _, d := range r.Decisions {
 		if d.Action == a {
@@ -47,22 +47,21 @@ func (r *Report) Count(a Action) (n int) {
 	return n
 }
 
-// lookMax is how many dead letters one step looks at. The next one goes on behind them: they are
-// hidden.
+// lookMax is the maximum number of dead letters of one step. They are hidden then, so the next step
+// continues behind them.
 const lookMax = 1000
 
-// Step finds out what has become of messages redriven earlier, and then redrives, holds or parks as
-// many dead letters as it may. After an error what it has done so far stands, and is in the report;
-// the rest comes back. The error is ErrOverlap when another redriver works on the same queue.
+// Step finds out the outcomes of messages that were redriven earlier, and then redrives, holds or
+// parks dead letters. After an error, what it did so far is valid and in the report; the other
+// messages come back. It returns ErrOverlap if another redriver works on the same queue.
 //
-// What is about to be sent is written down first. A step that died after that is continued by the
-// next one.
+// It stores its decisions before it sends. If it dies after that, the next step continues.
 func (r *Redriver) Step(ctx context.Context) (Report, error) {
 	return r.step(ctx, false)
 }
 
-// Plan says what Step would do, and does nothing but look at up to so many dead letters, which are
-// hidden for Config.Look afterwards.
+// Plan says what Step would do. It only receives dead letters, which are hidden for Config.Look
+// afterwards.
 func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 	return r.step(ctx, true)
 }
@@ -79,7 +78,7 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 		report.State = w.state
 		report.Changed = before != w.state.Breaker.State
 	}()
-	if err := w.prepare(); err != nil {
+	if report.Depth, err = r.depth(ctx); err != nil {
 		return report, err
 	}
 	if w.refused.Load() && w.isUnnamed() {
@@ -109,26 +108,20 @@ type walk struct {
 	report  *Report
 	state   State
 	version records.Version
-	target  target // of what is redriven
-	health  Health // of the consumer, without what was held against it in this step already
+	target  target // of the last message
+	health  Health // of the consumer, less what this step has counted already
 	seen    int    // dead letters
 
 	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
 	// lineages of dead letters that were put behind another one of their group in this step
 	turned map[string]bool
 	heads  map[string]bool // groups whose Head was seen in this step
-	fates  map[string]fate // of flights that the server was asked about, by their letters
-	marked bool            // flights got marks that are not written down yet
+	fates  map[string]fate // of flights, as the server said, by their letters
+	marked bool            // flights got marks that are not stored yet
 }
 
-// prepare looks at the queues.
-func (w *walk) prepare() (err error) {
-	w.report.Depth, err = w.depth(w.ctx)
-	return err
-}
-
-// ask finds out what has become of the messages that are on their way. Of the silent ones nobody
-// has heard; those that nobody can be asked about now stay open.
+// ask finds out the outcomes of the messages on their way. The silent ones have none yet. Messages
+// whose outcome cannot be determined now are in neither list.
 func (w *walk) ask() (known, silent []Outcome) {
 	for _, f := range w.state.Flights {
 		o := Outcome{Letter: f.Letter, At: time.Now()}
@@ -147,7 +140,7 @@ func (w *walk) ask() (known, silent []Outcome) {
 				w.cfg.Logger.Warn("the ledger cannot be asked now", "key", f.Key, "error", err)
 				continue
 			}
-			if e.Age > 0 { // it is known
+			if e.Age > 0 { // the store has a clock
 				o.At = o.At.Add(-e.Age)
 			}
 			o.Result, o.Reason = f.result(e), e.Reason
@@ -170,8 +163,7 @@ func (w *walk) ask() (known, silent []Outcome) {
 	return known, silent
 }
 
-// giveUp ends the wait for messages of which nothing was heard, by the ledger or by a look at the
-// dead letters.
+// giveUp ends the wait for messages without an outcome.
 func (w *walk) giveUp(silent []Outcome) error {
 	overdue := func(o Outcome) bool {
 		return slices.ContainsFunc(w.state.Flights, func(f Flight) bool {
@@ -184,7 +176,7 @@ func (w *walk) giveUp(silent []Outcome) error {
 	return w.judge(silent)
 }
 
-// entry is what the ledger says about a key; its zero value when that is nothing.
+// entry returns the entry of a key, or the zero value.
 func (w *walk) entry(key string) (claims.Entry, error) {
 	e, err := w.cfg.Claims.Entry(w.ctx, key)
 	if errors.Is(err, claims.ErrNoEntry) {
@@ -193,7 +185,7 @@ func (w *walk) entry(key string) (claims.Entry, error) {
 	return e, err
 }
 
-// result is what the entry of its work says about a flight.
+// result returns the result of a flight by the entry of its work.
 func (f *Flight) result(e claims.Entry) Result {
 	fresh := e.Fence > f.Fence
 	switch {
@@ -207,10 +199,11 @@ func (f *Flight) result(e claims.Entry) Result {
 	return Silent
 }
 
-// workersMax bounds how many workers are remembered. More are not needed to know that all is well.
+// workersMax is the maximum number of workers that the state remembers, which is enough to know
+// that the consumer works.
 const workersMax = 100
 
-// askWorkers asks what the workers have done since they were asked last.
+// askWorkers finds out what the workers have done since the last step.
 func (w *walk) askWorkers() {
 	if w.cfg.Claims == nil || w.state.Target == "" {
 		return
@@ -229,12 +222,12 @@ func (w *walk) askWorkers() {
 		if before, known := w.state.Live[worker]; known {
 			w.health.Done += max(0, counts.Done-before.Done)
 			w.health.Failed += max(0, counts.Failed-before.Failed)
-		} // else nobody knows when it was done
+		} // otherwise it is unknown when that was
 	}
 	w.state.Live = live
 }
 
-// judge learns from outcomes and from the consumer's health, and remembers.
+// judge updates and stores the state with outcomes and the health of the consumer.
 func (w *walk) judge(outcomes []Outcome) error {
 	next := w.state.Judge(&w.cfg.Policy, time.Now(), outcomes, w.health)
 	for _, o := range outcomes {
@@ -245,12 +238,12 @@ func (w *walk) judge(outcomes []Outcome) error {
 			w.health.Failed++
 		}
 	}
-	// what is heard of next is not excused by the same work
+	// The same work does not excuse the next outcomes.
 	w.health = Health{Done: w.health.excuses()}
 	return w.put(next)
 }
 
-// put makes a state the one that all redrivers know.
+// put stores a state.
 func (w *walk) put(next State) (err error) {
 	if w.dry {
 		w.state = next
@@ -263,19 +256,19 @@ func (w *walk) put(next State) (err error) {
 	return err
 }
 
-// look receives dead letters and decides about them, while there is room for more and until it has
-// seen all of them, or its time is over.
+// look receives dead letters and decides about them, until it has seen all of them, or until half
+// of Config.Look has passed.
 func (w *walk) look() error {
 	most := lookMax
 	if w.blind() && slices.ContainsFunc(w.state.Flights, func(f Flight) bool {
 		return w.absent(&f, time.Now()) != Silent
 	}) {
-		most = math.MaxInt // only a look at all of them shows what is not there
+		most = math.MaxInt // only all of them together show what has not come back
 	}
 	for w.seen < most && time.Since(w.began) < w.cfg.Look/2 {
 		now := time.Now()
 		if w.state.Room(&w.cfg.Policy, now) == 0 && len(w.state.Flights) == 0 {
-			return nil // nothing may go, and nothing can have come back
+			return nil // nothing may be sent, and nothing can have come back
 		}
 		letters, err := w.receive(w.ctx)
 		if err != nil {
@@ -290,7 +283,7 @@ func (w *walk) look() error {
 			return ErrNotDeadLetters
 		}
 		for _, l := range letters {
-			if !w.turned[l.Lineage] { // else it was counted before
+			if !w.turned[l.Lineage] { // otherwise it was counted before
 				w.seen++
 			}
 		}
@@ -304,7 +297,7 @@ func (w *walk) look() error {
 	return nil
 }
 
-// returned learns of messages that are dead letters again.
+// returned judges messages that are dead letters again.
 func (w *walk) returned(letters []*letter) error {
 	var outcomes []Outcome
 	for _, l := range letters {
@@ -322,15 +315,15 @@ func (w *walk) returned(letters []*letter) error {
 	return w.judge(outcomes)
 }
 
-// blind reports whether nobody can be asked what has become of messages.
+// blind reports whether neither a ledger nor Config.Outcomes knows the outcomes of messages.
 func (w *walk) blind() bool { return w.cfg.Claims == nil && w.cfg.Outcomes == nil }
 
-// sawAll learns from what is not there: without a ledger, a message that is no dead letter was
-// processed when the server says that it was deleted, and probably when it did not come back in the
-// time in which it would have. A FIFO queue shows ten messages of a group and then says that it is
-// empty, so there it has to be as many as the queue counts.
+// sawAll judges messages that are not among the dead letters. Without a ledger, such a message was
+// processed if the server says that it was deleted, and probably if it did not come back in the
+// usual time. A FIFO queue looks empty after ten messages of each group, so there the step must
+// have seen as many as the queue counts.
 func (w *walk) sawAll() error {
-	if !w.blind() || isFIFO(w.cfg.DeadLetterURL) && w.seen < w.report.Depth {
+	if !w.blind() || queuename.IsFIFO(w.cfg.DeadLetterURL) && w.seen < w.report.Depth {
 		return nil
 	}
 	var outcomes []Outcome
@@ -346,10 +339,10 @@ func (w *walk) sawAll() error {
 	return w.judge(outcomes)
 }
 
-// absent is what it means that a flight is not among the dead letters.
+// absent returns the result of a flight that is not among the dead letters.
 func (w *walk) absent(f *Flight, now time.Time) Result {
 	switch fate, asked := w.fates[f.Letter]; {
-	// A consumer that makes dead letters itself sends them before it deletes the message.
+	// A consumer that sends dead letters itself does so before it deletes the message.
 	case fate == deleted:
 		return Succeeded
 	case !asked && !f.Judge.IsZero() && now.After(f.Judge) && !f.weak():
@@ -358,8 +351,7 @@ func (w *walk) absent(f *Flight, now time.Time) Result {
 	return Silent
 }
 
-// decide decides about dead letters and carries it out: first it writes down what is about to be
-// sent.
+// decide decides about dead letters, stores the decisions, and carries them out.
 func (w *walk) decide(letters []*letter) error {
 	next := w.state
 	decisions := make([]Decision, len(letters))
@@ -375,7 +367,7 @@ func (w *walk) decide(letters []*letter) error {
 			w.waiting[l.Group] = true
 		}
 	}
-	// else there is nothing to write down
+	// Holding does not change the state.
 	if slices.ContainsFunc(decisions, func(d Decision) bool { return d.Action != Hold }) {
 		if err := w.put(next); err != nil {
 			return err
@@ -412,8 +404,8 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	s.Target = queuename.Of(l.target.url)
 	next, d := s.Decide(&w.cfg.Policy, time.Now(), l.Letter, rand.Float64())
 	if d.Behind && w.turned[l.Lineage] && !w.heads[l.Group] {
-		// The group went round, and the message that it waits for is not there. Its worker may be
-		// about to send it; after that somebody took it away.
+		// The whole group was seen, without the message that it waits for. Its worker may be about
+		// to send it. After that time, it was removed.
 		d.Behind = false
 		if time.Since(s.head(l.Group).Since) > w.cfg.Policy.near() {
 			s = s.clone()
@@ -438,22 +430,22 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	switch {
 	case err != nil:
 		return hold(HeldLedger, "the ledger cannot be asked now: "+err.Error())
-	case e.State == claims.Parked: // it would be a dead letter again at once, whoever got it
+	case e.State == claims.Parked: // it would be a dead letter again at once
 		s.Parked++
 		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason,
 			Strikes: l.Strikes}
 	}
-	f.Fence = e.Fence // what the ledger says later is known for news by it
+	f.Fence = e.Fence // a later entry has a larger one
 	return next, d
 }
 
-// carryOut does with a dead letter what was decided.
+// carryOut carries out the decision about a dead letter.
 func (w *walk) carryOut(l *letter, d Decision) error {
 	switch d.Action {
 	case Hold:
 		if d.Behind {
 			w.turned[l.Lineage] = true
-			// other groups need not wait for it
+			// Other groups do not wait for an error here.
 			if err := w.move(w.ctx, l, w.cfg.DeadLetterURL, d); err != nil {
 				w.cfg.Logger.Warn("cannot put a dead letter behind an earlier one of its group; allow sqs:SendMessage on the dead-letter queue if that is denied",
 					"group", l.Group, "error", err)
@@ -463,7 +455,7 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 		if wait := time.Until(d.Until); wait > w.cfg.Look {
 			return w.hide(w.ctx, l, wait)
 		}
-		return nil // it comes back when its look is over
+		return nil // it comes back when its look ends
 	case Park:
 		return w.move(w.ctx, l, w.cfg.ParkingURL, d)
 	}
@@ -477,12 +469,12 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 	return err
 }
 
-// A letter is a dead letter in the redriver's hands.
+// A letter is a received dead letter.
 type letter struct {
 	Letter
 	raw    types.Message
 	trail  trail.Trail
-	bad    error // why nobody can tell what it is
+	bad    error // why its trail cannot be read
 	target target
-	mark   string // of the message that it was sent on as, on a server that gives marks
+	mark   string // of its redriven message, on a server that gives marks
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// ErrNotDeadLetters is the error of a step over a queue that is not a dead-letter queue. What was
-// received is visible again. Later steps of the same Redriver receive nothing until a redrive
-// policy names the queue.
+// ErrNotDeadLetters is the error of a step over a queue that is not a dead-letter queue. The
+// received messages are visible again. Later steps of the same Redriver receive nothing until a
+// redrive policy names the queue.
 var ErrNotDeadLetters = errors.New("this is not a dead-letter queue: no redrive policy names it, and its messages do not say which queue they came from; " +
 	"they were put back. Name the dead-letter queue, or say where its messages belong with --target (Config.TargetURL)")
 
-// strange reports whether the first dead letters of a redriver that has moved none yet are none. It
-// keeps a redriver that was given the wrong queue from hiding the messages of that queue's
-// consumers. Where a queue has dead letters and others, the others are held one by one.
+// strange reports whether the first messages of a redriver that has moved none yet are not dead
+// letters. Otherwise, a redriver with the wrong queue would hide the messages of the consumers of
+// that queue. If a queue has dead letters and other messages, the others are held one by one.
 func (w *walk) strange(letters []*letter) bool {
 	if w.seen > 0 || w.cfg.TargetURL != "" ||
 		w.state.Redriven+w.state.Parked+len(w.state.Flights) > 0 {
@@ -31,7 +31,7 @@ func (w *walk) strange(letters []*letter) bool {
 	return w.isUnnamed()
 }
 
-// isUnnamed reports whether no redrive policy names the queue. It is false where that is unknown,
+// isUnnamed reports whether no redrive policy names the queue. It returns false if that is unknown,
 // for example because the credentials do not allow sqs:ListDeadLetterSourceQueues.
 func (w *walk) isUnnamed() bool {
 	client, can := w.cfg.Client.(interface {
@@ -46,7 +46,7 @@ func (w *walk) isUnnamed() bool {
 	return err == nil && len(out.QueueUrls) == 0
 }
 
-// putBack makes messages visible again. One that it does not reach is visible when its look ends.
+// putBack makes messages visible again. After an error, a message is visible when its look ends.
 func (r *Redriver) putBack(ctx context.Context, letters []*letter) {
 	for _, l := range letters {
 		_, _ = r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{

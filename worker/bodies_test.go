@@ -299,7 +299,7 @@ func TestForbiddenPointerIsPoison(t *testing.T) {
 		cfg.DeleteBodies = true
 		stop := l.start(cfg)
 		l.sleep(time.Second)
-		l.wantDead(pointer, `the bucket "secrets", which this program may not read`)
+		l.wantDead(pointer, `the bucket "secrets", which the configuration does not allow`)
 		l.wantLines(nil, "started", "done")
 		if n := l.bodies.Calls("get") + l.bodies.Calls("delete"); n != 0 {
 			t.Errorf("the store was asked %d times", n)

@@ -48,7 +48,7 @@ func TestRunRefuses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		fifo := r.server.Queue(t, "other.fifo")
 		kept := r.server.Queue(t, "kept", "MessageRetentionPeriod", "1209600")
-		short, err := claims.New(r.store, claims.Config{Retention: 14 * 24 * time.Hour})
+		short, err := claims.New(claims.Config{Store: r.store, Retention: 14 * 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

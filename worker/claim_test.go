@@ -110,7 +110,7 @@ func TestNeedsPerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.sleep(leased)
-		l, err := claims.New(r.store, claims.Config{Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
+		l, err := claims.New(claims.Config{Store: r.store, Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
 			return claims.Park("nobody knows whether the card was charged"), nil
 		}})
 		if err != nil {

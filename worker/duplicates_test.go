@@ -86,7 +86,7 @@ func TestDuplicateMeetsCompletion(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		r.send("a")
-		ledger, err := claims.New(&slowConflict{r.store, 7 * time.Second}, claims.Config{Owner: "test"})
+		ledger, err := claims.New(claims.Config{Store: &slowConflict{r.store, 7 * time.Second}, Owner: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 func TestClaimed(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		var down atomic.Bool
-		ledger, err := claims.New(outage(r.store, &down), claims.Config{Owner: "test"})
+		ledger, err := claims.New(claims.Config{Store: outage(r.store, &down), Owner: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}

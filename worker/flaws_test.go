@@ -193,7 +193,7 @@ func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		// The queue keeps messages for four days, its dead-letter queue for fourteen.
 		dead := r.server.Queue(t, "long", "MessageRetentionPeriod", "1209600")
-		ledger, err := claims.New(r.store, claims.Config{Retention: 14 * 24 * time.Hour})
+		ledger, err := claims.New(claims.Config{Store: r.store, Retention: 14 * 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func TestUnknownOutcome_FC15(t *testing.T) {
 		r.send("order-1")
 		charges := map[string]int{} // a provider that honours the key
 		var asked []string
-		ledger, err := claims.New(r.store, claims.Config{Lost: func(_ context.Context, e claims.Entry) (claims.Decision, error) {
+		ledger, err := claims.New(claims.Config{Store: r.store, Lost: func(_ context.Context, e claims.Entry) (claims.Decision, error) {
 			asked = append(asked, e.Key)
 			return claims.Retry(), nil
 		}})

@@ -110,7 +110,7 @@ func (r *rig) wantLines(want []string, words ...string) {
 
 func (r *rig) ledger() *claims.Ledger {
 	r.t.Helper()
-	l, err := claims.New(r.store, claims.Config{Owner: "test"})
+	l, err := claims.New(claims.Config{Store: r.store, Owner: "test"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (r *record) claim(ctx context.Context, key string, cfg Config) (c *claims.C
 }
 
 func (r *record) acquire(ctx context.Context, key, owner string) (*claims.Claim, error) {
-	ledger, err := claims.New(r, claims.Config{Owner: owner, Lease: lease})
+	ledger, err := claims.New(claims.Config{Store: r, Owner: owner, Lease: lease})
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func TestLoseClaim(t *testing.T) {
 }
 
 func TestOwnClaim(t *testing.T) {
-	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,21 +12,21 @@ import (
 )
 
 // A pulse keeps the transaction of InTx from being idle for a lease while its work does something
-// else. It beats for as long as the claim is held: the transaction of a holder that was stopped or
-// cut off is still ended by PostgreSQL.
+// else. It beats only while the claim is held, so PostgreSQL still ends the transaction of a holder
+// that was stopped or cut off.
 type pulse struct {
 	ping func(context.Context) error
 
 	mu     sync.Mutex // locked during a beat
-	calls  int        // of the work that are in progress: the connection is theirs
+	calls  int        // calls of the work in progress, which use the connection
 	handed bool       // the work has the connection itself, and may use it at any time
 }
 
-// beatsPerLease is how often the pulse beats. PostgreSQL ends the transaction when all of them are
-// missing.
+// beatsPerLease is how often a pulse beats. PostgreSQL ends the transaction when all beats of a
+// lease are missing.
 const beatsPerLease = 4
 
-// keepAlive returns the transaction for the work. Stop ends the beats, and waits for one that is in
+// keepAlive returns the transaction for the work. Stop ends the beats and waits for one in
 // progress.
 func keepAlive(
 	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration,
@@ -62,8 +62,7 @@ func (p *pulse) run(ctx context.Context, lease time.Duration) {
 	}
 }
 
-// beat asks PostgreSQL for nothing, unless the work uses the connection. It reports whether to go
-// on.
+// beat pings PostgreSQL, unless the work uses the connection. It reports whether to continue.
 func (p *pulse) beat(ctx context.Context, lease time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +72,7 @@ func (p *pulse) beat(ctx context.Context, lease time.Duration) bool {
 	if p.calls > 0 {
 		return true
 	}
-	// The end of the work must not cut it off: pgx would close the connection.
+	// The end of the work must not cancel the ping, or pgx would close the connection.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
 	defer cancel()
 	return p.ping(ctx) == nil
@@ -98,7 +97,7 @@ func (p *pulse) hand() {
 	p.handed = true
 }
 
-// An aliveTx is a transaction, or a savepoint in it, that says when it is used.
+// An aliveTx is a transaction, or a savepoint in it, that tells the pulse when it is used.
 type aliveTx struct {
 	pgx.Tx
 	pulse *pulse
@@ -172,7 +171,7 @@ func (t aliveTx) Conn() *pgx.Conn {
 	return t.Tx.Conn()
 }
 
-// aliveRows have the connection until they have been read or closed.
+// aliveRows use the connection until they have been read or closed.
 type aliveRows struct {
 	pgx.Rows
 	done func()
@@ -191,7 +190,7 @@ func (r aliveRows) Close() {
 	r.done()
 }
 
-// An aliveRow has the connection until it has been read.
+// An aliveRow uses the connection until it has been read.
 type aliveRow struct {
 	pgx.Row
 	done func()
@@ -202,7 +201,7 @@ func (r aliveRow) Scan(to ...any) error {
 	return r.Row.Scan(to...)
 }
 
-// An aliveBatch has the connection until it has been closed.
+// An aliveBatch uses the connection until it has been closed.
 type aliveBatch struct {
 	pgx.BatchResults
 	done func()

@@ -260,7 +260,7 @@ func TestRenewalWaits(t *testing.T) {
 func TestUncertainRenewal(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	store := &sick{Store: r.store}
-	l, err := claims.New(store, claims.Config{Lease: lease})
+	l, err := claims.New(claims.Config{Store: store, Lease: lease})
 	must(t, err)
 	c := acquire(t, l, "k")
 	store.ill.Store(true)
@@ -279,7 +279,7 @@ func TestOneConnection(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	pool := r.open(1)
 	store := over(t, pool)
-	l, err := claims.New(store, claims.Config{Lease: time.Hour})
+	l, err := claims.New(claims.Config{Store: store, Lease: time.Hour})
 	must(t, err)
 	c := acquire(t, l, "k")
 	renewed := make(chan error)
@@ -335,7 +335,7 @@ func TestRefused(t *testing.T) {
 			return pgclaims.Complete(t.Context(), tx, c, nil)
 		}, "the transaction has to be in the database of the records"},
 		"another kind of store": {func(t *testing.T, r *rig, c *claims.Claim, tx pgx.Tx) error {
-			l, err := claims.New(recordstest.NewMemory(), claims.Config{})
+			l, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 			must(t, err)
 			return pgclaims.Complete(t.Context(), tx, acquire(t, l, "k"), nil)
 		}, "the ledger keeps its records in a *recordstest.Memory"},
@@ -498,7 +498,7 @@ func TestCompleteSQL(t *testing.T) {
 	_, err = attempt(second)
 	wantIs(t, "again", err, claims.ErrEnded)
 
-	other, err := claims.New(struct{ records.Store }{r.store}, claims.Config{})
+	other, err := claims.New(claims.Config{Store: struct{ records.Store }{r.store}})
 	must(t, err)
 	_, err = attempt(acquire(t, other, "other"))
 	wantText(t, "another store", err, "the ledger keeps its records in a struct { records.Store }")

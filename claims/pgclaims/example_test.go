@@ -72,7 +72,7 @@ func ExampleInTx() {
 	if err := store.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}

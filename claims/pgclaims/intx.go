@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"tenaq/claims"
+	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/pgdb"
 )
 
 // A Beginner begins transactions: a *pgxpool.Pool or *pgx.Conn.
@@ -18,22 +19,21 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// InTx runs work in a transaction, completes the claim in it with the result that work returns, and
-// commits. When it returns nil both are done, also if the answer to the commit was lost: then it
-// asks the ledger. When it returns an error nothing was committed, unless that is ErrUnknown. A
-// claim that is not lost or ended is held as before: call InTx again, or Claim.Fail.
+// InTx runs work in a transaction, completes the claim in it with the result of work, and commits.
+// If it returns nil, all of that is committed; if the answer to the commit was lost, it has asked
+// the ledger. If it returns an error other than ErrUnknown, nothing was committed. A claim that is
+// not lost or ended is still held: call InTx again, or Claim.Fail.
 //
-// Give it the context of Claim.Hold. Work may be called several times, each time in a transaction
-// of its own, because PostgreSQL may refuse to serialize one; so let it have no effects but those
-// in tx, and neither commit nor roll back. The transaction has the isolation level that is the
-// default of the connection.
+// Pass the context of Claim.Hold. InTx may call work several times, each time in a new transaction,
+// because PostgreSQL may refuse to serialize one. So work must have no effects outside tx, and must
+// neither commit nor roll back. The isolation level is the default of the connection.
 //
-// Work may take longer than a lease. While the claim is held InTx keeps the idle transaction alive,
-// so that PostgreSQL ends it a lease after its client was stopped or cut off, and not before. This
-// is not so once work has called tx.Conn or tx.LargeObjects, through which it can use the
-// connection at any time: then PostgreSQL ends the transaction when it is idle for longer than a
-// lease. A shorter idle_in_transaction_session_timeout of the connection is left as it is. An open
-// transaction holds its locks and holds up vacuum, so do long work before it.
+// Work may take longer than a lease. While the claim is held, InTx keeps the idle transaction
+// alive, so PostgreSQL ends it only a lease after its client was stopped or cut off. That stops
+// when work calls tx.Conn or tx.LargeObjects, which give it the connection itself; PostgreSQL then
+// ends the transaction when it is idle for longer than a lease. A shorter
+// idle_in_transaction_session_timeout of the connection stays in force. An open transaction holds
+// locks and delays vacuum, so do long work before it.
 func InTx(
 	ctx context.Context, db Beginner, claim *claims.Claim,
 	work func(ctx context.Context, tx pgx.Tx) (result []byte, err error),
@@ -43,36 +43,25 @@ func InTx(
 		if errors.Is(err, claims.ErrEnded) {
 			noteEnd(ctx, claim)
 		}
-		if n == refusedMax || !refused(err) {
+		if n == refusedMax || !pgdb.HasCode(err, pgdb.SerializationFailure,
+			pgdb.DeadlockDetected) ||
+			backoff.Sleep(ctx, rand.N(time.Duration(n)*refusedPause)) != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(rand.N(time.Duration(n) * refusedPause)):
 		}
 	}
 }
 
-// ErrUnknown is what InTx answers when the commit had no answer and the ledger could not be asked.
-// Take it for a failure: Claim.Fail, InTx again, and whoever claims the key next are told if the
-// transaction was committed after all.
+// ErrUnknown is the error of InTx when the commit had no answer and the ledger could not be asked.
+// Treat it as a failure. If the transaction was committed after all, Claim.Fail, another InTx and
+// the next claim on the key find out.
 var ErrUnknown = errors.New("it is not known whether the transaction was committed")
 
-// refusedMax is how often a transaction is run that PostgreSQL refuses to serialize, and
-// refusedPause how much longer the pause before is each time, at most.
+// refusedMax is how often InTx runs a transaction that PostgreSQL refuses to serialize. The longest
+// pause before the next run grows by refusedPause each time.
 const (
 	refusedMax   = 20
 	refusedPause = 5 * time.Millisecond
 )
-
-// refused says whether PostgreSQL rolled a transaction back only because of others at the same
-// time.
-func refused(err error) bool {
-	var e *pgconn.PgError
-	// serialization_failure, deadlock_detected
-	return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01")
-}
 
 func inTx(
 	ctx context.Context, db Beginner, claim *claims.Claim,
@@ -87,10 +76,10 @@ func inTx(
 	if err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
-	defer func() { // also when work panics; it does nothing behind a commit
+	defer func() { // also if work panics; after a commit it does nothing
 		ctx, cancel := afterwards(ctx, before.Lease)
 		defer cancel()
-		_ = tx.Rollback(ctx) // without a connection PostgreSQL rolls back by itself
+		_ = tx.Rollback(ctx) // if the connection is gone, PostgreSQL rolls back by itself
 	}()
 	result, err := whileAlive(ctx, tx, claim, before.Lease, work)
 	if err != nil {
@@ -109,8 +98,7 @@ func inTx(
 	return nil
 }
 
-// whileAlive calls work with a transaction that stays alive for as long as the claim is held. The
-// transaction is the caller's again when it returns, also when work panics.
+// whileAlive calls work with a transaction that is kept alive while the claim is held.
 func whileAlive(
 	ctx context.Context, tx pgx.Tx, claim *claims.Claim, lease time.Duration,
 	work func(context.Context, pgx.Tx) ([]byte, error),
@@ -120,14 +108,14 @@ func whileAlive(
 	return work(ctx, alive)
 }
 
-// noteEnd has a claim find out how it was ended.
+// noteEnd makes a claim find out how it was ended.
 func noteEnd(ctx context.Context, claim *claims.Claim) {
 	ctx, cancel := afterwards(ctx, 0)
 	defer cancel()
 	_, _ = claim.Ended(ctx)
 }
 
-// outcome is what became of a transaction whose commit was answered with an error.
+// outcome returns the result of a transaction whose commit returned err.
 func outcome(ctx context.Context, claim *claims.Claim, err error) error {
 	err = fmt.Errorf("commit the transaction that completes the claim on %q: %w", claim.Key(), err)
 	ended, asked := claim.Ended(ctx)
@@ -142,7 +130,7 @@ func outcome(ctx context.Context, claim *claims.Claim, err error) error {
 	return fmt.Errorf("%w: %w; %w", ErrUnknown, err, asked)
 }
 
-// afterwards is the context for what has to be done whether or not ctx has ended, for some time.
+// afterwards returns a context for what must be done even if ctx has ended, with a time limit.
 func afterwards(ctx context.Context, lease time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), max(lease/3, time.Second))
 }

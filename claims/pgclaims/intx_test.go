@@ -135,7 +135,7 @@ func TestNobodyKnows(t *testing.T) {
 			t.Run(name+"/"+next, func(t *testing.T) {
 				ctx, r := t.Context(), newRig(t)
 				store := &sick{Store: r.store}
-				l, err := claims.New(store, claims.Config{Lease: lease})
+				l, err := claims.New(claims.Config{Store: store, Lease: lease})
 				must(t, err)
 				c := acquire(t, l, "k")
 				db := lose(r.pool, recordstest.Fault{How: how})
@@ -309,7 +309,7 @@ func TestOver(t *testing.T) {
 }
 
 func acquireFrom(t *testing.T) *claims.Claim {
-	l, err := claims.New(recordstest.NewMemory(), claims.Config{})
+	l, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 	must(t, err)
 	return acquire(t, l, "k")
 }

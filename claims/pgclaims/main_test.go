@@ -74,7 +74,8 @@ func (r *rig) ledger(cfg claims.Config) *claims.Ledger {
 	if cfg.Lease == 0 {
 		cfg.Lease = lease
 	}
-	l, err := claims.New(r.store, cfg)
+	cfg.Store = r.store
+	l, err := claims.New(cfg)
 	must(r, err)
 	return l
 }

@@ -54,7 +54,7 @@ func work(role, url string) error {
 	if err != nil {
 		return err
 	}
-	l, err := claims.New(store, claims.Config{Lease: processLease})
+	l, err := claims.New(claims.Config{Store: store, Lease: processLease})
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func TestStuckClaimsInDynamoDB(t *testing.T) {
 	if _, err := store.Put(t.Context(), records.Write{Key: "claim/old", Value: []byte(`{"v":1,"state":"failed","owner":"w1/7","attempts":1}`)}); err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,8 @@ func (f *ClaimsFlags) Open(ctx context.Context) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := claims.New(store,
-		claims.Config{Prefix: f.Ledger, Owner: Operator(), Retention: f.Retention})
+	l, err := claims.New(claims.Config{Store: store, Prefix: f.Ledger, Owner: Operator(),
+		Retention: f.Retention})
 	if err != nil {
 		_ = store.Close()
 		return nil, Usagef("%v", err)

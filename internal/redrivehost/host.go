@@ -69,7 +69,7 @@ func NewHost(
 		return h, nil
 	}
 	var err error
-	if h.claims, err = claims.New(store, claims.Config{Prefix: ledger}); err != nil {
+	if h.claims, err = claims.New(claims.Config{Store: store, Prefix: ledger}); err != nil {
 		h.Close()
 		return nil, cli.Usagef("--ledger: %v", err)
 	}

@@ -42,7 +42,7 @@ func inLoopRig(t *testing.T, test func(t *testing.T, r *loopRig)) {
 		r := &loopRig{t: t, server: sqstest.New(t)}
 		r.client = r.server.Client()
 		store := recordstest.NewMemory()
-		ledger, err := claims.New(store, claims.Config{})
+		ledger, err := claims.New(claims.Config{Store: store})
 		if err != nil {
 			t.Fatal(err)
 		}

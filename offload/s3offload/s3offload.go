@@ -1,22 +1,25 @@
-// Package s3offload keeps bodies in a bucket of S3, or of a store that speaks its API, one object
-// each.
+// Package s3offload keeps bodies in a bucket of S3, or of a store with the same API, one object per
+// body.
 //
 //	store, err := s3offload.New(s3offload.Config{Client: s3.NewFromConfig(cfg), Bucket: "orders-bodies"})
 //	...
 //	o, err := offload.New(offload.Config{Store: store})
 //
-// The name of the bucket is what pointers hold, as the Amazon SQS Extended Client Libraries have
-// it, so the bucket can be shared with them.
+// Pointers hold the name of the bucket, so the bucket can be shared with programs that use the
+// Amazon SQS Extended Client Libraries.
 //
-// Put is one PutObject, which S3 does as a whole or not at all, and Get one GetObject, which sees
-// what was put before it. Encryption, expiry and who may do what are rules of the bucket. A role
-// needs s3:PutObject to send, s3:GetObject to receive, and s3:DeleteObject if bodies are deleted;
-// the key's kms:GenerateDataKey and kms:Decrypt where the bucket is encrypted with one. A role that
-// receives should have s3:ListBucket too: without it S3 answers that a body which is not there may
-// not be read, and nobody can tell it from one that will be readable once the role is mended.
+// Put is one PutObject, which is atomic, and Get is one GetObject, which sees every earlier put.
+// Encryption, expiry and access are rules of the bucket. A role needs these rights:
 //
-// An S3 of another make may need UsePathStyle, and RequestChecksumCalculation set to when required,
-// in the options of the client.
+//   - to send: s3:PutObject, and kms:GenerateDataKey if the bucket is encrypted with a key
+//   - to receive: s3:GetObject and s3:ListBucket, and kms:Decrypt for the key
+//   - to delete bodies: s3:DeleteObject
+//
+// Without s3:ListBucket, S3 answers AccessDenied for a missing body. Then a missing body looks like
+// one that can be read once the role is corrected.
+//
+// Other implementations of S3 may need UsePathStyle, and RequestChecksumCalculation set to when
+// required, in the options of the client.
 package s3offload
 
 import (
@@ -43,13 +46,13 @@ type S3 interface {
 		...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 }
 
-// A Config says where bodies are kept. Client and Bucket are required.
+// Config configures a Store. Client and Bucket are required.
 type Config struct {
 	Client S3
-	Bucket string // its name; the bucket exists
+	Bucket string // the name of the bucket, which must exist
 
-	// Owner, if set, is the account that the bucket must belong to: after a bucket is deleted,
-	// another account may create one of the same name.
+	// Owner, if set, is the account that must own the bucket. After a bucket is deleted, another
+	// account may create one of the same name.
 	Owner string
 }
 
@@ -57,7 +60,7 @@ type Config struct {
 type Store struct {
 	client S3
 	bucket string
-	owner  *string // nil if any
+	owner  *string // nil for any
 }
 
 var _ offload.Store = (*Store)(nil)
@@ -77,7 +80,7 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Bucket is the name of the bucket.
+// Bucket returns the name of the bucket.
 func (s *Store) Bucket() string { return s.bucket }
 
 // Put stores a body as an object.
@@ -93,15 +96,14 @@ func (s *Store) Put(ctx context.Context, key string, body []byte) error {
 func (s *Store) Get(ctx context.Context, key string, most int) ([]byte, error) {
 	out, err := s.client.GetObject(ctx,
 		&s3.GetObjectInput{Bucket: &s.bucket, Key: &key, ExpectedBucketOwner: s.owner})
-	var missing *types.NoSuchKey
-	if errors.As(err, &missing) {
-		return nil, offload.ErrNotFound // what S3 adds is the id of the request
+	if _, missing := errors.AsType[*types.NoSuchKey](err); missing {
+		return nil, offload.ErrNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer out.Body.Close()
-	// Not every S3 says how much there is.
+	// Some implementations do not send a length.
 	if n := aws.ToInt64(out.ContentLength); n > int64(most) {
 		return nil, fmt.Errorf("%w: %d bytes, %d are allowed", offload.ErrTooLarge, n, most)
 	}

@@ -11,8 +11,8 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Look implements outbox.History. SQL of the user runs in a transaction that cannot write. It
-// begins as one that can, because a standby refuses that.
+// Look implements outbox.History. SQL of the user runs in a transaction that cannot write. The
+// transaction begins as one that can write, so that a standby refuses it.
 func (b *Box) Look(
 	ctx context.Context, source outbox.Source, few int,
 ) (count int, first []outbox.Past, err error) {
@@ -27,7 +27,7 @@ func (b *Box) Look(
 	return count, first, nil
 }
 
-// Walk implements outbox.History. Its transaction is as long as it takes.
+// Walk implements outbox.History, in one transaction.
 func (b *Box) Walk(ctx context.Context, source outbox.Source, each func(outbox.Past) error) error {
 	begun, again := false, false
 	_, err := b.walk(ctx, &source, nil, func() { again = begun }, func(p outbox.Past) error {
@@ -43,8 +43,8 @@ func (b *Box) Walk(ctx context.Context, source outbox.Source, each func(outbox.P
 // errInterrupted is the error of a Walk that PostgreSQL ended after it had begun.
 var errInterrupted = errors.New("PostgreSQL interrupted the reading; start again")
 
-// walk gives the first rows of a source to each, or all without a limit. It calls begin first,
-// again when it has to begin anew.
+// walk calls each for the first rows of a source, or for all without a limit. It calls begin before
+// each run.
 func (b *Box) walk(
 	ctx context.Context, source *outbox.Source, limit *int64,
 	begin func(), each func(outbox.Past) error,
@@ -67,12 +67,12 @@ func (b *Box) walk(
 		}, s.look, append(s.args, limit)...))
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for messages that were sent: %w", err)
+		return 0, fmt.Errorf("read the source of a replay: %w", err)
 	}
 	return count, nil
 }
 
-// StageReplay implements outbox.History. It is one transaction, however much there is to note.
+// StageReplay implements outbox.History, in one transaction.
 func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, err error) {
 	err = b.transact(ctx, func(tx pgx.Tx) error {
 		r, err = b.replay(ctx, tx, number, "")
@@ -86,8 +86,8 @@ func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, e
 		if err := b.begin(ctx, tx); err != nil {
 			return err
 		}
-		// The replay is not held meanwhile, so that it can be cancelled. Where somebody else notes
-		// the same, this waits for him, and finds then that it was overtaken.
+		// The replay is not locked meanwhile, so that it can be cancelled. If another process
+		// stages the same replay, this waits for it, and then finds that it was overtaken.
 		noted, err := tx.Exec(ctx, s.stage+` ON CONFLICT DO NOTHING`, append([]any{pgx.QueryExecModeExec}, append(s.args, number)...)...)
 		if err != nil {
 			return s.blame(err)
@@ -110,14 +110,13 @@ func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, e
 	case errors.Is(err, errOvertaken):
 		return r, nil
 	case err != nil:
-		return outbox.Replay{}, fmt.Errorf("note what replay %d is to send: %w", number, err)
+		return outbox.Replay{}, fmt.Errorf("stage replay %d: %w", number, err)
 	}
 	return r, nil
 }
 
-// errOvertaken rolls a transaction back that noted what is to be sent, of a replay that somebody
-// else has taken further in the meantime.
-var errOvertaken = errors.New("the replay is not being prepared any more")
+// errOvertaken rolls back the staging of a replay that another process has staged meanwhile.
+var errOvertaken = errors.New("the replay is no longer being prepared")
 
 // Staged implements outbox.History.
 func (b *Box) Staged(
@@ -145,7 +144,7 @@ func (b *Box) Staged(
 		return err
 	}, `SELECT r.place, r.from_query, `+recordColumns+` FROM `+b.names.of("staged")+`($1, $2, $3) r`, number, place, int64(max(limit, 0)))
 	if err != nil {
-		return nil, fmt.Errorf("read what replay %d is to send: %w", number, err)
+		return nil, fmt.Errorf("read the messages of replay %d: %w", number, err)
 	}
 	return staged, nil
 }

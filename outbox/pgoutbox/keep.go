@@ -12,7 +12,7 @@ import (
 	"tenaq/outbox"
 )
 
-// sweepMax is how many rows one transaction of Sweep removes.
+// sweepMax is the maximum number of rows that one transaction of Sweep removes.
 const sweepMax = 1000
 
 // Stats implements outbox.Box. It reads all pending rows.
@@ -29,7 +29,7 @@ func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 	return s, nil
 }
 
-// Sweep implements outbox.Box. It removes rows in transactions of a thousand at most, and may have
+// Sweep implements outbox.Box. It removes up to a thousand rows per transaction, and may have
 // removed some when it returns an error.
 func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept int, err error) {
 	for swept < limit {
@@ -46,8 +46,8 @@ func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept i
 	return swept, nil
 }
 
-// Parked implements outbox.Box. The oldest are those that have been parked for the longest time.
-// Behind a row that is not parked any more is nothing.
+// Parked implements outbox.Box. The oldest is the one that was parked first. After a row that is no
+// longer parked, it returns nothing.
 func (b *Box) Parked(
 	ctx context.Context, after string, limit int,
 ) (parked []outbox.ParkedRow, err error) {
@@ -79,7 +79,7 @@ func (b *Box) Parked(
 	return parked, nil
 }
 
-// Release implements outbox.Box. It takes turns with transactions that write to the same streams.
+// Release implements outbox.Box. It waits for transactions that write to the same streams.
 func (b *Box) Release(ctx context.Context, ids ...string) (int, error) {
 	return b.decide(ctx, "release", ids)
 }
@@ -104,5 +104,5 @@ func (b *Box) decide(ctx context.Context, what string, ids []string) (n int, err
 	return n, nil
 }
 
-// uuid is an id that a row can have.
+// uuid is the form of the id of a row.
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

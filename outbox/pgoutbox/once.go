@@ -21,9 +21,9 @@ func (b *Box) Enqueue(ctx context.Context, messages ...outbox.Message) error {
 
 const uniqueViolation = "23505"
 
-// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then
-// it returns the body, the group and the headers of that row, and writes nothing. It needs no right
-// but INSERT while there is no such row.
+// EnqueueOnce is Enqueue for a message with an ID. If the outbox already has a row with that ID, it
+// writes nothing and returns the body, the group and the headers of that row. It needs only the
+// right to INSERT if there is no such row.
 func (b *Box) EnqueueOnce(
 	ctx context.Context, m outbox.Message,
 ) (there *outbox.Message, err error) {

@@ -1,35 +1,34 @@
 // Package pgoutbox keeps an outbox in PostgreSQL, 13 or later.
 //
-// The table is written by programs, in any language and with any statement: a trigger notes what is
-// new, in their transaction. Relays work from these notes. They remember no place in the table, so
-// a transaction that commits late is not passed over.
+// Programs write to the table in any language and with any statement. In their transaction, a
+// trigger notes new rows for the relays. Relays remember no place in the table, so they do not miss
+// a transaction that commits late.
 //
-// A row that has an order to keep makes its transaction wait for others that have written to the
-// same stream, until they end; one without waits for nobody. The order is that of the commits under
-// every isolation level. A role that writes needs USAGE on the schema and INSERT on the table,
-// nothing else. Rows are not changed once they are written; whoever deletes one that was not sent
-// takes it back.
+// A row with an order to keep makes its transaction wait until other transactions that have written
+// to the same stream end; a row without one never waits. The order is that of the commits, under
+// every isolation level. A role that writes needs only USAGE on the schema and INSERT on the table.
+// Rows do not change after they are written. To take back a row that was not sent, delete it.
 //
 // All times are by the clock of the server. Relays work under read committed, whatever the default
-// of the database, so that under serializable they make no transaction of a program fail. What they
-// wrote down was answered when it was on disk: synchronous_commit is on for it, or remote_apply
-// where that is the setting. That rests on fsync = on, as PostgreSQL comes, and after a fail-over
-// on synchronous replication. A standby in recovery is refused rather than believed.
+// of the database is, so they cause no serialization failures in programs. An answered write of a
+// relay is on disk: synchronous_commit is on for it, or remote_apply if that is the setting. That
+// relies on the default fsync = on and, after a failover, on synchronous replication. A standby in
+// recovery is refused.
 //
 // The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared
-// under a name, and nothing is set that outlives a transaction. Only LISTEN does not work through
-// one: it is not heard then, and a relay notices new rows when it looks the next time.
+// under a name, and nothing is set that outlives a transaction. Only LISTEN does not work through a
+// pooler. A relay then notices new rows at its next poll.
 //
-// The tables belong to whoever migrates them. Another role that relays needs USAGE on their schema,
-// SELECT and DELETE on the table, SELECT, INSERT, UPDATE and DELETE on those that end in _pending
-// and _sent, SELECT and UPDATE on _turns and _waiting, USAGE on _seq, and SELECT on _rows and
-// _meta. One that replays needs the same, and INSERT on the table, SELECT, INSERT and UPDATE on
-// _replays, and SELECT, INSERT and DELETE on _replay_rows; SQL of the user that says what is
-// replayed runs with its rights.
+// The tables belong to the role that migrates them. Other roles need USAGE on the schema, and:
 //
-// Like every queue in PostgreSQL this one is slowed down by transactions that stay open for hours,
-// anywhere in the database: rows that were sent meanwhile cannot be vacuumed away, and are in the
-// way of those who look.
+//   - to relay: SELECT and DELETE on the table; SELECT, INSERT, UPDATE and DELETE on the tables
+//     that end in _pending and _sent; SELECT and UPDATE on _turns and _waiting; USAGE on _seq;
+//     SELECT on _rows and _meta
+//   - to replay: the same, and INSERT on the table; SELECT, INSERT and UPDATE on _replays; SELECT,
+//     INSERT and DELETE on _replay_rows. The SQL of a source runs with these rights.
+//
+// Like every queue in PostgreSQL, an outbox slows down while a transaction anywhere in the database
+// stays open for hours, because vacuum cannot remove rows that were sent meanwhile.
 package pgoutbox
 
 import (
@@ -51,38 +50,37 @@ import (
 type Box struct {
 	pool   *pgxpool.Pool
 	owned  bool   // Close closes the pool
-	table  string // as Config has it
+	table  string // Config.Table
 	names  names
 	schema pgdb.Schema
 
-	mu sync.Mutex
-	// the stream behind which the next claim begins to look, so that each has its turn
-	behind string
-	ear    *listener // a connection that listens and that nobody waits on
+	mu     sync.Mutex
+	behind string    // the stream after which the next claim starts, so that streams take turns
+	ear    *listener // an idle connection that listens
 	closed bool
 }
 
 var _ outbox.History = (*Box)(nil)
 
-// A Config says where the outbox is. Either Pool or URL is required.
+// A Config says where the outbox is. Pool or URL is required.
 type Config struct {
-	// Pool is a pool of connections to the database. It remains the caller's to close.
+	// Pool is a pool of connections to the database. The caller closes it.
 	Pool *pgxpool.Pool
 
-	// URL is the address of the database, or the words and environment variables that psql knows.
-	// New makes a pool of it, which Close closes. Of several hosts it uses the one that takes
-	// writes.
+	// URL is the address of the database, or the keywords and environment variables that psql
+	// knows. New opens a pool for it, which Close closes. Of several hosts, it uses the one that
+	// accepts writes.
 	URL string
 
 	// Table is the name of the table, or its schema and name with a dot in between: "outbox" when
 	// empty. Each part has at most 40 letters, digits and underscores. The schema must exist.
-	// Without a schema the search_path of the connection decides, and has to be the same for all
+	// Without a schema, the search_path of the connection decides, and must be the same for all
 	// relays. The names of all other objects of the outbox begin with that of the table.
 	Table string
 }
 
 // New returns the outbox in one table. It does not use the database: call Migrate to create the
-// tables. Close the box when it is no longer needed, because Wait keeps a connection of its own.
+// tables. Close the box when you no longer need it, because Wait keeps a connection of its own.
 func New(cfg Config) (*Box, error) {
 	n, err := namesOf(cfg.Table)
 	switch {
@@ -120,8 +118,8 @@ func (b *Box) Close() error {
 	return nil
 }
 
-// Claim implements outbox.Box. Of several queues and streams it takes about the same number of
-// rows; it begins with the streams at which the last claim of this box ended.
+// Claim implements outbox.Box. It takes about the same number of rows of each queue and stream, and
+// starts with the streams at which the last claim of this box ended.
 func (b *Box) Claim(
 	ctx context.Context, c outbox.Claim,
 ) (rows []outbox.Row, next time.Duration, err error) {
@@ -168,7 +166,7 @@ func (b *Box) Claim(
 	return rows, next, nil
 }
 
-// rowsMax is the most rows of one claim.
+// rowsMax is the maximum number of rows of one claim.
 const rowsMax = 1_000_000
 
 // Renew implements outbox.Box. A lease that has ended is not renewed.
@@ -213,7 +211,7 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 
 var errClosed = errors.New("the outbox is closed")
 
-// transact does something in a transaction, from its beginning if it has to be done again.
+// transact calls do in a transaction, and repeats both after a deadlock.
 func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
 	if err := b.schema.Check(ctx); err != nil {
 		return err
@@ -228,9 +226,8 @@ func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
 	return err
 }
 
-// query runs one statement in a transaction of its own and hands its rows to each. It calls begin
-// first, again when it has to run the statement again: rows of one that was not committed mean
-// nothing.
+// query runs one statement in a transaction of its own and calls each for its rows. It calls begin
+// before each run, because the rows of a run that was not committed are void.
 func (b *Box) query(
 	ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any,
 ) error {
@@ -240,7 +237,7 @@ func (b *Box) query(
 	})
 }
 
-// rowsOf runs one statement and hands its rows to each.
+// rowsOf runs one statement and calls each for its rows.
 func rowsOf(
 	ctx context.Context, tx pgx.Tx, each func(pgx.Rows) error, sql string, args ...any,
 ) error {

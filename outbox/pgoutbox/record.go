@@ -10,7 +10,8 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// A record is a row as columns. Most of them are nil in the last one of a claim, which is no row.
+// A record has the columns of a row. In the last record of a claim, which is not a row, most are
+// nil.
 type record struct {
 	id                                            *string
 	seq                                           *int64
@@ -23,7 +24,7 @@ type record struct {
 const recordColumns = `r.id::text, r.seq, r.attempts, r.generation, r.stream, r.reason, r.aggregatetype, r.aggregateid, r.type, r.payload,
 	r.group_id, r.dedup_id, r.headers, r.parked_at, r.deliver_after, r.created_at`
 
-// columns are where those of recordColumns are scanned to.
+// columns returns the targets for a scan of recordColumns.
 func (r *record) columns() []any {
 	return []any{&r.id, &r.seq, &r.attempts, &r.generation, &r.stream, &r.reason, &r.queue, &r.key,
 		&r.kind, &r.body,
@@ -60,14 +61,13 @@ func value[T any](p *T) (v T) {
 
 func at(us *int64) time.Time { return time.UnixMicro(value(us)).UTC() }
 
-// micros are whole microseconds, rounded up: no time is shorter than was asked for. They are few
-// enough for a date in a thousand years.
+// micros returns microseconds, rounded up. Its maximum keeps dates within the range of PostgreSQL.
 func micros(d time.Duration) int64 {
 	const most = math.MaxInt64 / int64(time.Microsecond) / 10
 	return min(int64(d/time.Microsecond)+min(1, int64(d%time.Microsecond)), most)
 }
 
-// text is what PostgreSQL takes of a string: reasons come from elsewhere.
+// text replaces what PostgreSQL does not accept in a string.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/pgdb"
 	"tenaq/outbox"
 	"tenaq/outbox/internal/layout"
 )
 
-// clock is the time as a record has it, as a table of one row.
+// clock is a table of one row with the time in the format of records.
 const clock = `(SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at OFFSET 0) c`
 
 const replayColumns = `r.number, r.version, r.record::text`
@@ -35,13 +36,12 @@ func (b *Box) BeginReplay(ctx context.Context, r outbox.Replay) (begun outbox.Re
 		return err
 	})
 	if err != nil {
-		return outbox.Replay{}, fmt.Errorf("write a replay down: %w", err)
+		return outbox.Replay{}, fmt.Errorf("begin a replay: %w", err)
 	}
 	return begun, nil
 }
 
-// StepReplay implements outbox.History. The rows are written as programs write theirs, and take the
-// same turns.
+// StepReplay implements outbox.History. It writes rows like programs do, and waits like they do.
 func (b *Box) StepReplay(
 	ctx context.Context, r outbox.Replay, messages []outbox.Message,
 ) (stepped outbox.Replay, err error) {
@@ -60,16 +60,15 @@ func (b *Box) StepReplay(
 		case before.Version != r.Version:
 			return outbox.ErrMoved
 		}
-		if r.AtEnd() { // before the rows, for whose streams programs would have to wait
+		if r.AtEnd() { // before the rows, because programs wait for their streams
 			if _, err := tx.Exec(ctx, `DELETE FROM `+b.names.of("replay_rows")+` WHERE number = $1`, pgx.QueryExecModeExec, r.Number); err != nil {
 				return err
 			}
 		}
 		next := r
 		if len(messages) > 0 {
-			// Rows of several groups wait for their programs one after the other, and who waits
-			// keeps others waiting. So it gives up soon, before anybody is ended for a deadlock,
-			// and is called again.
+			// Rows of several groups wait for programs one after the other, and make other programs
+			// wait meanwhile. So the step gives up soon, before a deadlock, and starts again.
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`, pgx.QueryExecModeExec); err != nil {
 				return err
 			}
@@ -88,14 +87,13 @@ func (b *Box) StepReplay(
 	return stepped, nil
 }
 
-// How often a step gives way to programs before it is an error, and how long it leaves them to
-// themselves each time.
+// How often a step gives way to programs, and the pause each time.
 const (
 	waysMax  = 20
 	wayPause = 200 * time.Millisecond
 )
 
-// givingWay is transact for what waits for a lock for a short time only, see StepReplay.
+// givingWay is transact with retries when a lock is not available, see StepReplay.
 func (b *Box) givingWay(ctx context.Context, do func(pgx.Tx) error) error {
 	for n := 1; ; n++ {
 		err := b.transact(ctx, do)
@@ -105,10 +103,8 @@ func (b *Box) givingWay(ctx context.Context, do func(pgx.Tx) error) error {
 		if n == waysMax {
 			return fmt.Errorf("transactions that write to the same groups stay open: %w", err)
 		}
-		select {
-		case <-time.After(wayPause/2 + rand.N(wayPause)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := backoff.Sleep(ctx, wayPause/2+rand.N(wayPause)); err != nil {
+			return err
 		}
 	}
 }
@@ -138,20 +134,20 @@ func (b *Box) Replays(ctx context.Context, limit int) (newest []outbox.Replay, e
 	return newest, nil
 }
 
-// begin is what each transaction that writes begins with.
+// begin begins each transaction that writes.
 func (b *Box) begin(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `SELECT `+b.names.of("begin")+`()`, pgx.QueryExecModeExec)
 	return err
 }
 
-// replay reads a replay; what for says whether nobody may change it until the transaction ends.
+// replay reads a replay. Lock is FOR UPDATE, or empty.
 func (b *Box) replay(
-	ctx context.Context, tx pgx.Tx, number int64, what string,
+	ctx context.Context, tx pgx.Tx, number int64, lock string,
 ) (outbox.Replay, error) {
-	return one(ctx, tx, `SELECT `+replayColumns+` FROM `+b.names.of("replays")+` r WHERE r.number = $1 `+what, number)
+	return one(ctx, tx, `SELECT `+replayColumns+` FROM `+b.names.of("replays")+` r WHERE r.number = $1 `+lock, number)
 }
 
-// write changes a replay that replay has read for update.
+// write stores a replay that the transaction has locked.
 func (b *Box) write(ctx context.Context, tx pgx.Tx, r outbox.Replay) (outbox.Replay, error) {
 	record, err := recordOf(&r)
 	if err != nil {
@@ -161,7 +157,7 @@ func (b *Box) write(ctx context.Context, tx pgx.Tx, r outbox.Replay) (outbox.Rep
 		FROM `+clock+` WHERE r.number = $1 RETURNING `+replayColumns, r.Number, record)
 }
 
-// one runs a statement that returns a replay, or none.
+// one runs a statement that returns at most one replay.
 func one(ctx context.Context, tx pgx.Tx, sql string, args ...any) (r outbox.Replay, err error) {
 	found := false
 	err = rowsOf(ctx, tx, func(row pgx.Rows) (err error) {
@@ -188,7 +184,7 @@ func replayOf(row pgx.Rows) (r outbox.Replay, err error) {
 	return r, nil
 }
 
-// zeros takes zero bytes out of JSON, which PostgreSQL knows none of.
+// zeros replaces zero bytes in JSON, which PostgreSQL cannot store.
 var zeros = strings.NewReplacer(`\\`, `\\`, `\u0000`, `\ufffd`)
 
 func recordOf(r *outbox.Replay) (string, error) {

@@ -16,11 +16,11 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// schemaVersion is the schema that this code works with. A later one that this code could not work
-// with has a larger number; the SQL brings any older one up to it.
+// schemaVersion is the schema that this code works with. An incompatible later schema has a larger
+// number; the SQL updates any older one.
 const schemaVersion = 2
 
-// The tables and what programs that write depend on, and the functions that relays call.
+// The tables and triggers that programs need, and the functions that relays call.
 var (
 	//go:embed schema.sql
 	schemaSQL string
@@ -29,12 +29,12 @@ var (
 	relaySQL string
 )
 
-// planned are settings of functions whose statements must go by indexes, however small the tables
-// were when their plans were made, and whatever the planner thinks of the effort.
+// planned are settings of functions whose statements must use indexes, even if the tables were
+// small when the planner made the plans.
 const planned = `SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan SET jit = off
 	SET enable_seqscan = off SET enable_bitmapscan = off`
 
-// names are what a box is made of, quoted for use in SQL.
+// names are the names of the objects of a box, quoted for use in SQL.
 type names struct{ schema, table string } // no schema: the search_path decides
 
 func namesOf(table string) (names, error) {
@@ -49,7 +49,7 @@ func namesOf(table string) (names, error) {
 	return n, nil
 }
 
-// in is a name within the schema of the box.
+// in returns a name with the schema of the box.
 func (n names) in(name string) string {
 	if n.schema == "" {
 		return name
@@ -57,18 +57,18 @@ func (n names) in(name string) string {
 	return n.schema + "." + name
 }
 
-// of is the name of what belongs to the table.
+// of returns the name of another object of the outbox.
 func (n names) of(part string) string { return n.in(n.with(part)) }
 
-// with is that name without the schema.
+// with returns that name without the schema.
 func (n names) with(part string) string { return strings.TrimSuffix(n.table, `"`) + "_" + part + `"` }
 
 var placeholder = regexp.MustCompile(`\{\{\w+\}\}`)
 
-// sql is the schema under these names.
+// sql returns the schema under these names.
 func (n names) sql() string { return n.fill(schemaSQL + relaySQL) }
 
-// fill puts the names in.
+// fill puts the names into SQL.
 func (n names) fill(sql string) string {
 	return placeholder.ReplaceAllStringFunc(sql, func(what string) string {
 		switch what = strings.Trim(what, "{}"); what {
@@ -87,11 +87,10 @@ func (n names) fill(sql string) string {
 	})
 }
 
-// Schema returns the SQL that creates the tables, triggers and functions of an outbox in table, or
-// brings older ones up to date. It is for operators who apply schemas themselves, in one
-// transaction (psql -1 -v ON_ERROR_STOP=1), any number of times. Programs that write can go on
-// meanwhile, and so can relays of the previous version. The role that replays needs rights that a
-// relay does not need; the package comment lists them.
+// Schema returns the SQL that creates or updates the tables, triggers and functions of an outbox in
+// table. It is for operators who apply schemas themselves, in one transaction (psql -1 -v
+// ON_ERROR_STOP=1), any number of times. Programs and relays of the previous version can run
+// meanwhile. The package comment lists the rights that roles need.
 func Schema(table string) (string, error) {
 	n, err := namesOf(table)
 	if err != nil {
@@ -101,12 +100,12 @@ func Schema(table string) (string, error) {
 }
 
 // Migrate applies Schema if the tables are missing or older. Any number of processes may call it at
-// once. It returns an *outbox.ForeignTable, and changes nothing, when a table of that name was made
-// for something else.
+// once. If the table was created for something else, it returns an *outbox.ForeignTable and changes
+// nothing.
 func (b *Box) Migrate(ctx context.Context) error {
 	err := b.schema.Migrate(ctx, b.names.sql())
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && refusal.Code == foreignTable {
+	refusal, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && refusal.Code == foreignTable {
 		err = &outbox.ForeignTable{Table: b.names.in(b.names.table), Why: refusal.Detail}
 	}
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// A selection is the SQL of a source. What comes from the user stands in parentheses that it cannot
-// leave: it is tried alone first, where they would be an error, and it is sent as one statement,
-// which two cannot be.
+// A selection is the SQL of a source. The SQL of the user is in parentheses that it cannot leave:
+// it is first tried alone, where a closing parenthesis would be an error, and it is sent as one
+// statement, which two statements cannot be.
 type selection struct {
-	// look finds all rows once and returns the first of them, as many as the last parameter says,
-	// with how many there are in front: of none a row of nulls. stage is an INSERT of all of them,
-	// for the replay whose number is the last parameter. That there always is one has each sent as
-	// a statement by itself.
+	// look returns the number of all rows in front of each of the first ones, or one row of nulls
+	// if there are none. Its last parameter is the limit. stage inserts all rows for the replay
+	// whose number is the last parameter. Because there is always a parameter, each is sent as one
+	// statement.
 	look, stage string
 	args        []any // before that one
 
 	past func(row pgx.Rows, count *int) (p outbox.Past, is bool, err error) // of look
 
 	sql   string // of the user
-	alone string // a statement that is wrong whenever sql is not what it is to be
+	alone string // a statement that fails if sql is not a single condition or query
 }
 
 // selection returns the SQL of a source.
@@ -42,12 +42,12 @@ func (b *Box) selection(s *outbox.Source) selection {
 	return b.window(s, trimmed(s.Where))
 }
 
-// trimmed is SQL without the semicolon that people end it with. Where there is nothing else it
-// stays, to be refused: a condition of blanks is none that somebody meant.
+// trimmed returns SQL without a semicolon at its end. A text of blanks and semicolons stays, to be
+// refused.
 func trimmed(sql string) string { return cmp.Or(strings.TrimRight(sql, "; \t\r\n"), sql) }
 
-// made selects what a query makes up. It is kept as JSON and not as jsonb, which would write a body
-// that is a document in another way.
+// made selects the rows of a query. It keeps them as json, because jsonb would reformat a body that
+// is a document.
 func (b *Box) made(sql string) selection {
 	rows := `SELECT to_json(tenaq_row) AS row, row_number() OVER () AS place FROM (` + sql + "\n) tenaq_row"
 	return selection{
@@ -68,13 +68,13 @@ func (b *Box) made(sql string) selection {
 	}
 }
 
-// window selects what was sent within a time. The condition of the user is looked at for rows that
-// all others let through and for no other row, since it may fail for one: hence OFFSET 0, over
-// which no condition is moved.
+// window selects the rows that were sent within a time. The condition of the user is evaluated only
+// for rows that meet all others, because it may fail for other rows. OFFSET 0 keeps the planner
+// from moving it.
 func (b *Box) window(s *outbox.Source, where string) selection {
 	table := b.names.in(b.names.table)
 	rows := `SELECT o.*, s.sent_at, s.queue AS sent_to, s.message_id, s AS tenaq_sent FROM ` + b.names.of("sent") + ` s JOIN ` + table + ` o USING (id)`
-	// What the user has not named himself is under a name that none of his columns has.
+	// The columns of the user cannot hide tenaq_sent.
 	found := `SELECT (r.tenaq_sent).* FROM (` + rows + ` WHERE s.sent_at >= $1 AND s.sent_at < $2
 		AND ($3::text[] IS NULL OR o.aggregatetype = ANY ($3)) AND ($4::text[] IS NULL OR o.type = ANY ($4))
 		AND ($5::text[] IS NULL OR o.aggregateid = ANY ($5)) OFFSET 0) r`
@@ -86,7 +86,7 @@ func (b *Box) window(s *outbox.Source, where string) selection {
 	const order = `ORDER BY f.seq NULLS FIRST, f.sent_at, f.id`
 	micros := b.names.of("micros")
 	return selection{
-		// Of all rows the order is looked at, of the first ones the content.
+		// This reads the order of all rows, and the content of the first ones.
 		look: `WITH found AS MATERIALIZED (` + found + `)
 			SELECT c.n, f.id::text, f.seq, f.attempts, o.generation, NULL::text, NULL::text, o.aggregatetype, o.aggregateid, o.type, o.payload,
 				o.group_id, o.dedup_id, o.headers::text, NULL::bigint, ` + micros + `(o.deliver_after), ` + micros + `(o.created_at),
@@ -114,10 +114,10 @@ func (b *Box) window(s *outbox.Source, where string) selection {
 	}
 }
 
-// micro is a bound of a time as PostgreSQL has it, which knows microseconds only.
+// micro rounds a bound of a time up to microseconds, the resolution of PostgreSQL.
 func micro(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }
 
-// values are those of a filter that a row can have; nil is no filter.
+// values returns the values of a filter that a row can have; nil means no filter.
 func values(of []string) []string {
 	if len(of) == 0 {
 		return nil
@@ -125,10 +125,10 @@ func values(of []string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(s string) bool { return unfit(s) })
 }
 
-// unfit reports whether PostgreSQL can have nothing to do with a text.
+// unfit reports whether PostgreSQL cannot store a text.
 func unfit(s string) bool { return !utf8.ValidString(s) || strings.ContainsRune(s, 0) }
 
-// check tries what comes from the user without running it.
+// check tries the SQL of the user without running it.
 func (s *selection) check(ctx context.Context, tx pgx.Tx) error {
 	switch {
 	case s.alone == "":
@@ -141,20 +141,19 @@ func (s *selection) check(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return s.blame(err)
 	case len(statement.ParamOIDs) > 0:
-		return fmt.Errorf("%w: its SQL has a parameter, and there is nothing to put in: write the value itself", outbox.ErrSource)
+		return fmt.Errorf("%w: its SQL has a parameter: write the value itself", outbox.ErrSource)
 	}
 	return nil
 }
 
-// elsewhere are classes of errors that are nobody's SQL's fault: the connection, other
-// transactions, the resources and the operators of the server, and the machine. Nor is an error
-// that ends the connection.
+// elsewhere are classes of errors that SQL does not cause: the connection, other transactions, the
+// resources and the operators of the server, and the machine.
 var elsewhere = []string{"08", "40", "53", "55", "57", "58"}
 
-// blame finds out whether an error is the fault of the user's SQL.
+// blame makes an error an outbox.ErrSource if the SQL of the user is its cause.
 func (s *selection) blame(err error) error {
-	var e *pgconn.PgError
-	if s.sql == "" || !errors.As(err, &e) || e.SeverityUnlocalized != "ERROR" ||
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if s.sql == "" || !ok || e.SeverityUnlocalized != "ERROR" ||
 		slices.Contains(elsewhere, e.Code[:2]) {
 		return err
 	}

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// waitMax is the longest that Wait waits: for as long, and a little longer, programs notify.
+	// waitMax is the longest wait. Programs notify for a little longer than that.
 	waitMax = time.Minute
 
-	// freshMax is the longest that Wait waits when it has just begun to listen. Transactions that
-	// wrote before and commit after that notify nobody.
+	// freshMax is the longest wait when Wait has just begun to listen. Transactions that wrote
+	// before that and commit later do not notify.
 	freshMax = 50 * time.Millisecond
 
-	// setupMax is how long Wait may take to begin to listen, however short it is to wait: a
-	// connection that is given up half way is of no use to the next one.
+	// setupMax is how long Wait may take to begin to listen, even for a short wait: a connection
+	// that is given up half-way does not help the next call.
 	setupMax = 2 * time.Second
 
-	// brokenMax is how long Wait sleeps when it cannot listen.
+	// brokenMax is how long Wait sleeps if it cannot listen.
 	brokenMax = time.Second
 )
 
-// Wait implements outbox.Box. While somebody waits, and for a few seconds after that, transactions
-// that write rows notify when they commit. Where that cannot be heard, because the server is gone
-// or a pooler is in between, Wait sleeps.
+// Wait implements outbox.Box. During a Wait, and for a few seconds after it, transactions that
+// write rows notify when they commit. If notifications do not arrive, because the server is gone or
+// a pooler is in between, Wait sleeps.
 func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	most = min(most, waitMax)
 	if most <= 0 {
@@ -67,8 +67,8 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	return ctx.Err()
 }
 
-// broken sleeps for a while after what kept Wait from listening, so that who calls it again and
-// again does not do so all the time. That the server is not there is no error: others say so.
+// broken sleeps after an error of Wait, so that a caller in a loop does not spin. An absent server
+// is not an error here, because Claim reports it.
 func (b *Box) broken(ctx, until context.Context, err error) error {
 	select {
 	case <-until.Done():
@@ -77,24 +77,23 @@ func (b *Box) broken(ctx, until context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var refused *pgconn.PgError
-	if errors.Is(err, errClosed) || errors.As(err, &refused) && !gone(refused) {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if errors.Is(err, errClosed) || ok && !gone(refused) {
 		return fmt.Errorf("listen for rows of the outbox: %w", err)
 	}
 	return nil
 }
 
-// gone reports whether the server says that it goes, or is not there yet: classes 08 and 57.
+// gone reports whether the server is stopping or starting: classes 08 and 57.
 func gone(e *pgconn.PgError) bool { return e.Code[:2] == "08" || e.Code[:2] == "57" }
 
-// A listener is a connection that listens. What is notified while nobody waits it keeps for the
-// next one.
+// A listener is a connection that listens. It keeps notifications for the next Wait.
 type listener struct {
 	conn  *pgx.Conn
-	heard bool // somebody has waited on it
+	heard bool // a Wait has used it
 }
 
-// listen takes the listener that was kept, or makes one out of a connection of the pool.
+// listen takes the kept listener, or makes one of a connection of the pool.
 func (b *Box) listen(ctx context.Context) (*listener, error) {
 	b.mu.Lock()
 	ear, closed := b.ear, b.closed
@@ -124,8 +123,8 @@ func (b *Box) listen(ctx context.Context) (*listener, error) {
 	return ear, nil
 }
 
-// say tells programs to notify, and reports whether they did not do so all the time since somebody
-// last waited on this connection.
+// say tells programs to notify. Fresh reports whether they did not do so all the time since the
+// last Wait on this connection.
 func (l *listener) say(
 	ctx context.Context, function string, most time.Duration,
 ) (fresh bool, err error) {
@@ -138,7 +137,7 @@ func (l *listener) say(
 	return fresh, err
 }
 
-// keep puts a listener by for the next one who waits.
+// keep keeps a listener for the next Wait.
 func (b *Box) keep(ear *listener) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 	"tenaq/outbox/internal/layout"
 )
@@ -18,12 +19,12 @@ type head struct {
 	more   int // rows of its stream may follow
 }
 
-// A picking is a claim as far as it has got.
+// A picking is a claim in progress.
 type picking struct {
 	outbox.Claim
 	except string // as JSON
 	now    int64
-	heads  []head  // of streams, among what is picked
+	heads  []head  // picked heads of streams
 	picked []int64 // numbers of rows
 	bytes  int
 }
@@ -38,7 +39,8 @@ func (p *picking) take(seq int64, bytes int) bool {
 	return true
 }
 
-// Claim implements outbox.Box. Heads come first, of all queues in turns, then what follows them.
+// Claim implements outbox.Box. It takes heads first, of all queues in turns, then the rows behind
+// them.
 func (b *Box) Claim(
 	ctx context.Context, c outbox.Claim,
 ) (rows []outbox.Row, next time.Duration, err error) {
@@ -63,7 +65,8 @@ func (b *Box) Claim(
 	if err != nil {
 		return nil, 0, err
 	}
-	// Bodies are read outside of the transaction: they may be large, and others want to write.
+	// Bodies are read outside of the transaction, because they may be large and block other
+	// writers.
 	if rows, err = b.read(ctx, p.picked); err != nil {
 		_ = b.write(context.WithoutCancel(ctx), "give rows back",
 			func(conn *sql.Conn, _ int64) error {
@@ -80,19 +83,19 @@ const (
 	unlease = `UPDATE {{pending}} SET relay = NULL, lease_until = NULL WHERE relay = ? AND seq IN (SELECT value FROM json_each(?))`
 )
 
-// text is a parameter for json_each.
+// text returns a parameter for json_each.
 func text[T any](values []T) string {
 	if len(values) == 0 {
 		return "[]"
 	}
 	s, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // numbers and strings have JSON
+		panic(err) // impossible for numbers and strings
 	}
 	return string(s)
 }
 
-// look notes what the newest row is, for Wait, and returns the time until one can be claimed.
+// look notes the newest row, for Wait, and returns the time until a row can be claimed.
 func (b *Box) look(ctx context.Context, except string) (next time.Duration, err error) {
 	if err := b.check(ctx); err != nil {
 		return 0, err
@@ -105,8 +108,8 @@ func (b *Box) look(ctx context.Context, except string) (next time.Duration, err 
 	return b.next(ctx, b.db, except)
 }
 
-// queues are those with heads that nobody has, and when the first of each is due. It walks from
-// queue to queue, not over their rows.
+// queues selects the queues with heads that are not leased, and when the first of each is due. It
+// steps from queue to queue, not over their rows.
 const queues = `WITH RECURSIVE q (queue) AS (
 	SELECT min(queue) FROM {{pending}} INDEXED BY {{free}} WHERE head = 1 AND relay IS NULL AND parked_at IS NULL
 	UNION ALL
@@ -119,11 +122,11 @@ SELECT queue, due FROM (
 	WHERE queue IS NOT NULL AND queue NOT IN (SELECT value FROM json_each(?1))
 )`
 
-// ended are the heads whose leases have ended.
+// ended selects the heads whose leases have ended.
 const ended = `SELECT seq, stream, bytes FROM {{pending}} INDEXED BY {{leased}}
 WHERE relay IS NOT NULL AND lease_until <= ? AND head = 1 AND queue NOT IN (SELECT value FROM json_each(?)) ORDER BY lease_until LIMIT ?`
 
-// soonest is how many milliseconds it is until a head that nobody has is due.
+// soonest selects the milliseconds until a head that is not leased is due.
 const soonest = `SELECT CASE
 	WHEN EXISTS (SELECT 1 FROM {{pending}} INDEXED BY {{leased}}
 		WHERE relay IS NOT NULL AND lease_until <= {{clock}} AND head = 1 AND queue NOT IN (SELECT value FROM json_each(?1))) THEN 0
@@ -141,7 +144,7 @@ func (b *Box) next(ctx context.Context, c conn, except string) (time.Duration, e
 	return time.Duration(ms.Int64) * time.Millisecond, nil
 }
 
-// pick decides what is claimed. What others had comes first, since it has waited for longest.
+// pick decides what to claim. Rows whose leases have ended come first, because they waited longest.
 func (b *Box) pick(ctx context.Context, c *sql.Conn, p *picking) error {
 	stale, err := heads(ctx, c, b.sql(ended), p.now, p.except, p.Rows)
 	if err != nil {
@@ -158,7 +161,7 @@ func (b *Box) pick(ctx context.Context, c *sql.Conn, p *picking) error {
 	return b.pickFollowers(ctx, c, p)
 }
 
-// takeAll takes heads, and says whether there was room for all.
+// takeAll takes heads, and reports whether there was room for all.
 func (p *picking) takeAll(all []head) bool {
 	for _, h := range all {
 		if !p.take(h.seq, h.bytes) {
@@ -171,44 +174,24 @@ func (p *picking) takeAll(all []head) bool {
 	return true
 }
 
-func heads(ctx context.Context, c *sql.Conn, query string, args ...any) (all []head, err error) {
-	rows, err := c.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var h head
-		if err := rows.Scan(&h.seq, &h.stream, &h.bytes); err != nil {
-			return nil, err
-		}
-		all = append(all, h)
-	}
-	return all, rows.Err()
+// heads returns the heads that a query finds.
+func heads(ctx context.Context, c *sql.Conn, query string, args ...any) ([]head, error) {
+	return sqlitedb.All(ctx, c, func(rows *sql.Rows, h *head) error {
+		return rows.Scan(&h.seq, &h.stream, &h.bytes)
+	}, query, args...)
 }
 
 func (b *Box) dueQueues(ctx context.Context, c *sql.Conn, p *picking) (due []string, err error) {
-	rows, err := c.QueryContext(ctx, b.sql(queues+" WHERE due <= ?2 ORDER BY due"), p.except, p.now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var queue string
+	return sqlitedb.All(ctx, c, func(rows *sql.Rows, queue *string) error {
 		var at int64
-		if err := rows.Scan(&queue, &at); err != nil {
-			return nil, err
-		}
-		due = append(due, queue)
-	}
-	return due, rows.Err()
+		return rows.Scan(queue, &at)
+	}, b.sql(queues+" WHERE due <= ?2 ORDER BY due"), p.except, p.now)
 }
 
 const dueHeads = `SELECT seq, stream, bytes FROM {{pending}} INDEXED BY {{free}}
 WHERE head = 1 AND relay IS NULL AND parked_at IS NULL AND queue = ? AND due <= ? ORDER BY due, seq LIMIT ? OFFSET ?`
 
-// pickHeads takes as many of each queue as there is room for if all get the same, and shares what
-// is left.
+// pickHeads shares the room equally among the queues, and shares again what is left.
 func (b *Box) pickHeads(ctx context.Context, c *sql.Conn, p *picking, due []string) error {
 	taken := make(map[string]int)
 	for len(due) > 0 && len(p.picked) < p.Rows {
@@ -231,11 +214,11 @@ func (b *Box) pickHeads(ctx context.Context, c *sql.Conn, p *picking, due []stri
 	return nil
 }
 
-// Whoever has a row ends what can follow, and so does the time for which it waits.
+// A row that is leased or not yet due ends what can follow.
 const followers = `SELECT seq, bytes, due <= ?1 AND (relay IS NULL OR lease_until <= ?1) FROM {{pending}} INDEXED BY {{streams}}
 WHERE stream = ?2 AND seq > ?3 AND parked_at IS NULL ORDER BY seq LIMIT ?4`
 
-// pickFollowers shares the room that is left among the streams.
+// pickFollowers shares the rest of the room among the streams.
 func (b *Box) pickFollowers(ctx context.Context, c *sql.Conn, p *picking) error {
 	if len(p.heads) == 0 || p.Stream < 2 || len(p.picked) >= p.Rows {
 		return nil
@@ -269,8 +252,7 @@ func (b *Box) pickFollowers(ctx context.Context, c *sql.Conn, p *picking) error 
 	return nil
 }
 
-// follow takes rows behind h, the last one that was taken of its stream so far, and returns how
-// many.
+// follow takes rows after h, the last row taken of its stream, and returns their number.
 func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n int, err error) {
 	rows, err := s.QueryContext(ctx, p.now, h.stream.String, h.seq, most)
 	if err != nil {
@@ -292,16 +274,16 @@ func (p *picking) follow(ctx context.Context, s *sql.Stmt, h *head, most int) (n
 	return n, rows.Err()
 }
 
-// messageColumns are those of the table o that make a message. What was written by hand may lack
-// anything.
+// messageColumns are the columns of the table o that make a message. A row that was written by hand
+// may lack any.
 const messageColumns = `o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, ifnull(o.group_id, ''), ifnull(o.dedup_id, ''),
 ifnull(o.headers, ''), ifnull(o.deliver_after, ''), CAST(round((julianday(o.deliver_after) - 2440587.5) * 86400000.0) AS INTEGER),
 ifnull(o.generation, 0)`
 
-// columns are those of a row, of the tables o and p.
+// columns are the columns of a row, from the tables o and p.
 const columns = messageColumns + `, CAST(round((julianday(o.created_at) - 2440587.5) * 86400000.0) AS INTEGER), ifnull(p.stream, ''), p.attempts`
 
-// scan reads columns, and what comes behind them.
+// scan reads columns, and further ones.
 func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
 	var created sql.NullInt64
 	if err := scanMessage(rows, &r.Message,
@@ -314,7 +296,7 @@ func scan(rows *sql.Rows, r *outbox.Row, more ...any) error {
 	return nil
 }
 
-// scanMessage reads messageColumns, and what comes behind them.
+// scanMessage reads messageColumns, and further ones.
 func scanMessage(rows *sql.Rows, m *outbox.Message, more ...any) error {
 	var headers, after string
 	var afterMS sql.NullInt64
@@ -338,21 +320,11 @@ const content = `SELECT ` + columns + ` FROM json_each(?) AS j CROSS JOIN {{pend
 ORDER BY j.key`
 
 // read returns rows by their numbers.
-func (b *Box) read(ctx context.Context, seqs []int64) (all []outbox.Row, err error) {
+func (b *Box) read(ctx context.Context, seqs []int64) ([]outbox.Row, error) {
 	if len(seqs) == 0 {
 		return nil, nil
 	}
-	rows, err := b.db.QueryContext(ctx, b.sql(content), text(seqs))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r outbox.Row
-		if err := scan(rows, &r); err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
-	return all, rows.Err()
+	return sqlitedb.All(ctx, b.db, func(rows *sql.Rows, r *outbox.Row) error {
+		return scan(rows, r)
+	}, b.sql(content), text(seqs))
 }

@@ -10,26 +10,27 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// Enqueue writes messages into the table "outbox", as part of a transaction: they are sent when
-// that is committed, and not when it is rolled back. It is one statement. After an error the
+// Enqueue writes messages into the table "outbox" as part of a transaction. They are sent if the
+// transaction commits, and never if it rolls back. It is one statement. After an error the
 // transaction can only be rolled back.
 //
-// Messages of one group are sent in the order in which they are given, and after those of
-// transactions that committed before.
+// Messages of one group are sent in the order in which they are given, after those of transactions
+// that committed earlier.
 func Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Message) error {
 	return Writer{}.Enqueue(ctx, tx, messages...)
 }
 
-// A Writer enqueues messages in another way than Enqueue does. Its zero value does the same.
+// A Writer enqueues messages into another table, or with the trace of their context. The zero value
+// does what the function Enqueue does.
 type Writer struct {
 	// Table is the name of the table: "outbox" when empty.
 	Table string
 
-	// Trace, if set, adds headers to each message that it does not have itself.
+	// Trace, if set, adds headers to each message. A header that the message has itself wins.
 	Trace outbox.Trace
 }
 
-// insert takes all rows in one parameter, so that it is prepared once whatever their number.
+// insert takes all rows in one parameter, so that it is prepared once for any number of rows.
 const insert = insertRows + ` ORDER BY key`
 
 // insertRows reads the rows of the parameter.
@@ -38,7 +39,7 @@ SELECT value ->> 'id', value ->> 'aggregatetype', value ->> 'aggregateid', value
 	value ->> 'dedup_id', value ->> 'headers', value ->> 'deliver_after', value ->> 'generation'
 FROM json_each(?)`
 
-// Enqueue is the function of that name.
+// Enqueue writes messages as the function Enqueue does.
 func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -57,7 +58,7 @@ func (w Writer) Enqueue(ctx context.Context, tx *sql.Tx, messages ...outbox.Mess
 	return nil
 }
 
-// inserts are the statements by the names of tables, of which a program has one or two.
+// inserts caches statements by the names of tables, of which a program has one or two.
 var inserts sync.Map
 
 func insertInto(table string) (statement string, err error) {

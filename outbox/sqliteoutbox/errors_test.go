@@ -144,7 +144,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("the second outbox has %+v", rows)
 	}
 	for table, want := range map[string]string{
-		"other.outbox": "has to be in the main one",
+		"other.outbox": "must be in the main one",
 		"out box":      "cannot be the table of an outbox",
 		`o"; DROP`:     "cannot be the table of an outbox",
 	} {
@@ -170,8 +170,8 @@ func TestOpenRefuses(t *testing.T) {
 		"":                              "neither DB nor Path",
 		filepath.Join(dir, "missing"):   "there is no such file; name the database to which the program writes",
 		filepath.Join(dir, "a", "b.db"): "there is no such file",
-		dir:                             "see that the file and its directory exist",
-		garbage:                         "this is no SQLite database, or a damaged one",
+		dir:                             "check that the file and its directory exist",
+		garbage:                         "this is not a SQLite database, or a damaged one",
 	} {
 		b, err := New(Config{Path: path})
 		says(t, path, err, want)
@@ -213,7 +213,7 @@ func TestFull(t *testing.T) {
 	}
 	rows, _ = claimed(t, b, "r")
 	err = b.Settle(t.Context(), "r", []outbox.Outcome{{ID: rows[0].ID, Fate: outbox.Parked, Reason: reason}})
-	says(t, "settle on a full disk", err, "the disk is full; make room, no restart is needed")
+	says(t, "settle on a full disk", err, "the disk is full; free some space, no restart is needed")
 	limit("10000")
 	if err := b.Settle(t.Context(), "r", []outbox.Outcome{{ID: rows[0].ID, Fate: outbox.Parked, Reason: reason}}); err != nil {
 		t.Error(err)

@@ -2,13 +2,15 @@ package sqliteoutbox
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 )
 
-// The columns that an outbox has, with their affinity.
+// The columns of an outbox, with their affinity.
 var outboxColumns = []struct{ name, affinity string }{
 	{"id", "TEXT"}, {"aggregatetype", "TEXT"}, {"aggregateid", "TEXT"}, {"type", "TEXT"},
 	{"payload", "TEXT"}, {"group_id", "TEXT"},
@@ -26,8 +28,8 @@ const (
 	(lower('{{name}}_pending'), lower('{{name}}_sent'), lower('{{name}}_replays'), lower('{{name}}_replay_rows'), lower('{{name}}_meta')) ORDER BY name`
 )
 
-// checkForeign returns an *outbox.ForeignTable when there is no outbox, and a table that somebody
-// else made has one of its names.
+// checkForeign returns an *outbox.ForeignTable if a table of another program has the name of the
+// outbox, or of one of its other tables.
 func (b *Box) checkForeign(ctx context.Context, c conn) error {
 	var why []string
 	var kind string
@@ -43,7 +45,7 @@ func (b *Box) checkForeign(ctx context.Context, c conn) error {
 		}
 		why = append(why, found...)
 	}
-	taken, err := b.takenNames(ctx, c)
+	taken, err := sqlitedb.All(ctx, c, sqlitedb.Column[string], b.sql(takenNames))
 	if err != nil {
 		return err
 	}
@@ -58,23 +60,16 @@ func (b *Box) checkForeign(ctx context.Context, c conn) error {
 
 // foreignColumns says what the table lacks to be an outbox.
 func (b *Box) foreignColumns(ctx context.Context, c conn) (why []string, err error) {
-	rows, err := c.QueryContext(ctx, b.sql(columnsIn))
+	types := make(map[string]string)
+	err = sqlitedb.Each(ctx, c, func(rows *sql.Rows) error {
+		var name, declared string
+		err := rows.Scan(&name, &declared)
+		types[name] = declared
+		return err
+	}, b.sql(columnsIn))
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	types := make(map[string]string)
-	for rows.Next() {
-		var name, declared string
-		if err := rows.Scan(&name, &declared); err != nil {
-			return nil, err
-		}
-		types[name] = declared
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	_ = rows.Close() // there may be one connection only
 	var missing, wrong []string
 	for _, column := range outboxColumns {
 		declared, there := types[column.name]
@@ -102,24 +97,8 @@ func (b *Box) foreignColumns(ctx context.Context, c conn) (why []string, err err
 	return why, nil
 }
 
-func (b *Box) takenNames(ctx context.Context, c conn) (taken []string, err error) {
-	rows, err := c.QueryContext(ctx, b.sql(takenNames))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		taken = append(taken, name)
-	}
-	return taken, rows.Err()
-}
-
-// affinityOf is the affinity of a column by its declared type, by the rules of SQLite. Values of
-// another affinity may be changed as they are stored.
+// affinityOf returns the affinity of a column by its declared type, by the rules of SQLite. A
+// column of another affinity may change the values that it stores.
 func affinityOf(declared string) string {
 	declared = strings.ToUpper(declared)
 	has := func(words ...string) bool {

@@ -17,8 +17,8 @@ func (b *Box) Enqueue(ctx context.Context, messages ...outbox.Message) error {
 	})
 }
 
-// EnqueueOnce is Enqueue for a message with an ID, unless the outbox has a row with that ID. Then
-// it returns the body, the group and the headers of that row, and writes nothing.
+// EnqueueOnce is Enqueue for a message with an ID. If the outbox already has a row with that ID, it
+// writes nothing and returns the body, the group and the headers of that row.
 func (b *Box) EnqueueOnce(
 	ctx context.Context, m outbox.Message,
 ) (there *outbox.Message, err error) {
@@ -39,7 +39,7 @@ func (b *Box) EnqueueOnce(
 	return there, err
 }
 
-// transact carries out do in a transaction that has the lock for writing from its beginning.
+// transact runs do in a transaction that holds the write lock from its beginning.
 func (b *Box) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {

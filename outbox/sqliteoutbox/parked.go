@@ -6,36 +6,27 @@ import (
 	"errors"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 )
 
 const oldSent = `SELECT id FROM {{sent}} WHERE sent_at < {{clock}} - ? ORDER BY sent_at LIMIT ?`
 
-// Sweep implements outbox.Box. Others who write wait for it, so limit should be a few hundred.
+// Sweep implements outbox.Box. Other writers wait for it, so limit should be a few hundred.
 func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, err error) {
-	find := func(c conn) (ids []string, err error) {
-		rows, err := c.QueryContext(ctx, b.sql(oldSent), millis(keep), max(0, limit))
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-		}
-		return ids, rows.Err()
+	find := func(c conn) ([]string, error) {
+		return sqlitedb.All(ctx, c, sqlitedb.Column[string], b.sql(oldSent), millis(keep),
+			max(0, limit))
 	}
-	// As a rule there is nothing, and nobody has to wait.
-	if err := b.check(ctx); err != nil {
-		return 0, b.explain(ctx, "sweep", err)
+	// Usually there is nothing to sweep, and then no writer waits.
+	if err = b.check(ctx); err == nil {
+		err = b.tidy(ctx)
 	}
-	if err := b.tidy(ctx); err != nil {
-		return 0, b.explain(ctx, "sweep", err)
+	var ids []string
+	if err == nil {
+		ids, err = find(b.db)
 	}
-	if ids, err := find(b.db); err != nil || len(ids) == 0 {
+	if err != nil || len(ids) == 0 {
 		return 0, b.explain(ctx, "sweep", err)
 	}
 	err = b.write(ctx, "sweep", func(c *sql.Conn, _ int64) error {
@@ -45,7 +36,7 @@ func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (n int, 
 		}
 		n = len(ids)
 		for _, statement := range []string{
-			// and the trigger deletes the rest
+			// The trigger deletes the rest.
 			`DELETE FROM {{table}} WHERE id IN (SELECT value FROM json_each(?))`,
 			`DELETE FROM {{sent}} WHERE id IN (SELECT value FROM json_each(?))`,
 		} {
@@ -68,8 +59,8 @@ FROM {{pending}} AS p INDEXED BY {{parked}} CROSS JOIN {{table}} AS o ON o.id = 
 WHERE p.parked_at IS NOT NULL AND (p.parked_at, p.seq) > (?, ?) ORDER BY p.parked_at, p.seq LIMIT ?`
 )
 
-// Parked implements outbox.Box. The oldest is the one that was parked first. Behind a row that is
-// not parked any more it begins with the first again.
+// Parked implements outbox.Box. The oldest is the one that was parked first. After a row that is no
+// longer parked, it starts again with the first one.
 func (b *Box) Parked(
 	ctx context.Context, after string, limit int,
 ) (all []outbox.ParkedRow, err error) {
@@ -79,29 +70,18 @@ func (b *Box) Parked(
 	return all, b.explain(ctx, "list parked rows", err)
 }
 
-func (b *Box) listParked(
-	ctx context.Context, after string, limit int,
-) (all []outbox.ParkedRow, err error) {
+func (b *Box) listParked(ctx context.Context, after string, limit int) ([]outbox.ParkedRow, error) {
 	at, seq := int64(-1), int64(-1)
-	err = b.db.QueryRowContext(ctx, b.sql(parkedPlace), after).Scan(&at, &seq)
+	err := b.db.QueryRowContext(ctx, b.sql(parkedPlace), after).Scan(&at, &seq)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	rows, err := b.db.QueryContext(ctx, b.sql(parkedRows), at, seq, max(0, limit))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r outbox.ParkedRow
+	return sqlitedb.All(ctx, b.db, func(rows *sql.Rows, r *outbox.ParkedRow) error {
 		var ms int64
-		if err := scan(rows, &r.Row, &r.Reason, &ms); err != nil {
-			return nil, err
-		}
+		err := scan(rows, &r.Row, &r.Reason, &ms)
 		r.At = time.UnixMilli(ms)
-		all = append(all, r)
-	}
-	return all, rows.Err()
+		return err
+	}, b.sql(parkedRows), at, seq, max(0, limit))
 }
 
 const (
@@ -113,10 +93,17 @@ SELECT o.id, ?2, ?3, ?3 IS NULL OR NOT EXISTS (SELECT 1 FROM {{pending}} AS p WH
 FROM {{table}} AS o WHERE o.id = ?1`
 )
 
-// Release implements outbox.Box. Rows of one stream stay in their order among each other.
+type parkedID struct {
+	id, queue string
+	stream    sql.NullString
+}
+
+// Release implements outbox.Box. Rows of one stream keep their order.
 func (b *Box) Release(ctx context.Context, ids ...string) (n int, err error) {
 	err = b.write(ctx, "release rows", func(c *sql.Conn, now int64) error {
-		found, err := b.parkedAmong(ctx, c, ids)
+		found, err := sqlitedb.All(ctx, c, func(rows *sql.Rows, r *parkedID) error {
+			return rows.Scan(&r.id, &r.queue, &r.stream)
+		}, b.sql(parkedAmong), text(ids))
 		if err != nil {
 			return err
 		}
@@ -136,29 +123,6 @@ func (b *Box) Release(ctx context.Context, ids ...string) (n int, err error) {
 		return 0, err
 	}
 	return n, nil
-}
-
-type parkedID struct {
-	id, queue string
-	stream    sql.NullString
-}
-
-func (b *Box) parkedAmong(
-	ctx context.Context, c *sql.Conn, ids []string,
-) (found []parkedID, err error) {
-	rows, err := c.QueryContext(ctx, b.sql(parkedAmong), text(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r parkedID
-		if err := rows.Scan(&r.id, &r.queue, &r.stream); err != nil {
-			return nil, err
-		}
-		found = append(found, r)
-	}
-	return found, rows.Err()
 }
 
 const discard = `DELETE FROM {{table}} WHERE id IN

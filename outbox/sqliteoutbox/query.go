@@ -13,7 +13,7 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// walkQuery counts the rows of a query, and gives the first of them to each, as messages.
+// walkQuery counts the rows of a query, and calls each for the first ones, as messages.
 func walkQuery(
 	ctx context.Context, c *sql.Conn, text string, limit int, each func(outbox.Past) error,
 ) (count int, err error) {
@@ -30,13 +30,13 @@ func walkQuery(
 	return count, err
 }
 
-// query runs the query of a source and gives each of its rows to do, as a JSON object, in the order
-// of the query.
+// query runs the query of a source and calls do for its rows, as JSON objects, in the order of the
+// query.
 func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) error) error {
 	if err := oneExpression(text); err != nil {
 		return err
 	}
-	// In parentheses nothing else is run than what is one SELECT.
+	// In parentheses, only a single SELECT runs.
 	from := " FROM (\n" + text + "\n)"
 	names, err := columnsOf(ctx, c, from)
 	if err != nil {
@@ -46,18 +46,14 @@ func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) er
 	for i, name := range names {
 		quoted[i] = `+"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 	}
-	// With the sign a column has no declared type, by which drivers would make a time of a text
-	// that looks so.
-	rows, err := c.QueryContext(ctx, "SELECT "+strings.Join(quoted, ", ")+from)
-	if err != nil {
-		return blame(err)
-	}
-	defer rows.Close()
+	// With the sign, a column has no declared type, so drivers do not convert texts to times.
 	values, targets := make([]any, len(names)), make([]any, len(names))
 	for i := range values {
 		targets[i] = &values[i]
 	}
-	for n := 1; rows.Next(); n++ {
+	n := 0
+	return eachOf(ctx, c, func(rows *sql.Rows) error {
+		n++
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
@@ -65,11 +61,8 @@ func query(ctx context.Context, c *sql.Conn, text string, do func(row []byte) er
 		if err != nil {
 			return fmt.Errorf("%w: row %d: %w", outbox.ErrSource, n, err)
 		}
-		if err := do(row); err != nil {
-			return err
-		}
-	}
-	return blame(rows.Err())
+		return do(row)
+	}, "SELECT "+strings.Join(quoted, ", ")+from)
 }
 
 func columnsOf(ctx context.Context, c *sql.Conn, from string) ([]string, error) {
@@ -85,16 +78,16 @@ func columnsOf(ctx context.Context, c *sql.Conn, from string) ([]string, error) 
 	return names, blame(rows.Err())
 }
 
-// object is a row as layout.Decode reads it.
+// object returns a row in the format of layout.Decode.
 func object(names []string, values []any) ([]byte, error) {
 	columns := make(map[string]any, len(names))
 	for i, name := range names {
 		switch v := values[i].(type) {
 		case []byte:
-			return nil, fmt.Errorf("the column %q of the query is a blob: make it text, with CAST(... AS TEXT) or hex(...)", name)
+			return nil, fmt.Errorf("the column %q of the query is a blob: convert it to text, with CAST(... AS TEXT) or hex(...)", name)
 		case string:
 			if !utf8.ValidString(v) {
-				return nil, fmt.Errorf("the column %q of the query is not UTF-8: make it text, with hex(...) for example", name)
+				return nil, fmt.Errorf("the column %q of the query is not UTF-8: convert it to text, for example with hex(...)", name)
 			}
 			columns[name] = v
 		default:
@@ -104,8 +97,8 @@ func object(names []string, values []any) ([]byte, error) {
 	return json.Marshal(columns)
 }
 
-// oneExpression returns an error when SQL does not stay within the parentheses that are put around
-// it: it would be more than one statement, which drivers run. All else is SQLite's to refuse.
+// oneExpression returns an error if SQL would leave the parentheses around it. It would then be
+// more than one statement, which drivers run. SQLite refuses other errors.
 func oneExpression(text string) error {
 	depth := 0
 	for rest := text; rest != ""; {
@@ -120,21 +113,20 @@ func oneExpression(text string) error {
 			depth--
 		}
 		if depth < 0 {
-			return fmt.Errorf("%w: its SQL has a closing parenthesis too many", outbox.ErrSource)
+			return fmt.Errorf("%w: its SQL has one closing parenthesis too many", outbox.ErrSource)
 		}
 		rest = rest[n:]
 	}
 	if depth > 0 {
-		return fmt.Errorf("%w: its SQL has an opening parenthesis too many", outbox.ErrSource)
+		return fmt.Errorf("%w: its SQL has one opening parenthesis too many", outbox.ErrSource)
 	}
 	return nil
 }
 
-// quotes end what is between them; twice they are one of its characters.
+// quotes are the ends of quoted texts. A doubled quote is a character of the text.
 var quotes = map[byte]string{'\'': "'", '"': `"`, '`': "`", '[': "]"}
 
-// tokenOf returns the length of the first token, as far as it matters here: words, and what is in
-// quotes or a comment, are one.
+// tokenOf returns the length of the first token: a word, a quoted text, a comment, or a character.
 func tokenOf(text string) (int, error) {
 	switch first := text[0]; {
 	case strings.HasPrefix(text, "--"):
@@ -161,11 +153,11 @@ func tokenOf(text string) (int, error) {
 		}
 		return n, nil
 	case first == ';':
-		return 0, errors.New("its SQL has to be one statement, without a semicolon")
+		return 0, errors.New("its SQL must be one statement, without a semicolon")
 	case first == 0:
 		return 0, errors.New("its SQL has a zero byte")
 	case strings.IndexByte("?:@$#", first) >= 0:
-		return 0, fmt.Errorf("its SQL has the parameter %q, and nothing gives it a value",
+		return 0, fmt.Errorf("its SQL has the parameter %q, which has no value",
 			text[:min(len(text), 10)])
 	}
 	return 1, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 	"tenaq/outbox/internal/layout"
 )
@@ -64,34 +65,21 @@ func scanReplay(row interface{ Scan(...any) error }) (r outbox.Replay, err error
 // Replays implements outbox.History.
 func (b *Box) Replays(ctx context.Context, limit int) (newest []outbox.Replay, err error) {
 	if err = b.check(ctx); err == nil {
-		newest, err = b.listReplays(ctx, limit)
+		newest, err = sqlitedb.All(ctx, b.db, func(rows *sql.Rows, r *outbox.Replay) (err error) {
+			*r, err = scanReplay(rows)
+			return err
+		}, b.sql(newestOnes), max(0, limit))
 	}
 	return newest, b.explain(ctx, "list replays", err)
 }
 
-func (b *Box) listReplays(ctx context.Context, limit int) (newest []outbox.Replay, err error) {
-	rows, err := b.db.QueryContext(ctx, b.sql(newestOnes), max(0, limit))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := scanReplay(rows)
-		if err != nil {
-			return nil, err
-		}
-		newest = append(newest, r)
-	}
-	return newest, rows.Err()
-}
-
-// insertNew is insert for rows that may be there, or have been: there the trigger would complain.
+// insertNew is insert for rows whose ids may exist already, which the trigger would refuse.
 const insertNew = insertRows + `
 WHERE NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.id = value ->> 'id') AND NOT EXISTS (SELECT 1 FROM {{sent}} AS s WHERE s.id = value ->> 'id')
 ORDER BY key ON CONFLICT (id) DO NOTHING`
 
-// StepReplay implements outbox.History. Of many rows that were staged it removes the rest after its
-// transaction; what is still there when the process ends then is removed by Sweep.
+// StepReplay implements outbox.History. At the end of a replay, it removes the first staged rows in
+// its transaction and the others after it. If the process dies in between, Sweep removes the rest.
 func (b *Box) StepReplay(
 	ctx context.Context, r outbox.Replay, messages []outbox.Message,
 ) (outbox.Replay, error) {
@@ -126,13 +114,12 @@ func (b *Box) StepReplay(
 		return outbox.Replay{}, err
 	}
 	if left {
-		_ = b.tidy(ctx) // the step is made; Sweep tries again
+		_ = b.tidy(ctx) // the step is stored; Sweep tries again
 	}
 	return r, nil
 }
 
-// record writes down what has become of a replay whose version has been looked at in the same
-// transaction.
+// record stores a replay. The caller has checked its version in the same transaction.
 func (b *Box) record(ctx context.Context, c *sql.Conn, r *outbox.Replay, now int64) error {
 	r.Version, r.Updated = r.Version+1, time.UnixMilli(now).UTC()
 	record, err := json.Marshal(r)
@@ -167,55 +154,36 @@ func (b *Box) Staged(
 func (b *Box) listStaged(
 	ctx context.Context, number, place int64, limit int,
 ) (staged []outbox.Staged, err error) {
-	rows, err := b.db.QueryContext(ctx, b.sql(stagedPlaces), number, place, max(0, limit))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var ids []string
-	for rows.Next() {
-		var s outbox.Staged
+	staged, err = sqlitedb.All(ctx, b.db, func(rows *sql.Rows, s *outbox.Staged) (err error) {
 		var row sql.NullString
 		if err := rows.Scan(&s.Place, &s.ID, &row); err != nil {
-			return nil, err
+			return err
 		}
-		if row.Valid {
-			if s.Message, err = layout.Decode([]byte(row.String)); err != nil {
-				return nil, fmt.Errorf("row %d: %w", s.Place, err)
-			}
-		} else {
+		if !row.Valid {
 			s.Gone = true // until it is found
 			ids = append(ids, s.ID)
+			return nil
 		}
-		staged = append(staged, s)
-	}
-	if err := rows.Err(); err != nil || len(ids) == 0 {
+		if s.Message, err = layout.Decode([]byte(row.String)); err != nil {
+			return fmt.Errorf("row %d: %w", s.Place, err)
+		}
+		return nil
+	}, b.sql(stagedPlaces), number, place, max(0, limit))
+	if err != nil || len(ids) == 0 {
 		return staged, err
 	}
-	_ = rows.Close() // there may be one connection only
-	messages, err := b.messages(ctx, ids)
+	found := make(map[string]outbox.Message, len(ids))
+	err = sqlitedb.Each(ctx, b.db, func(rows *sql.Rows) error {
+		var m outbox.Message
+		err := scanMessage(rows, &m)
+		found[m.ID] = m
+		return err
+	}, b.sql(messagesOf), text(ids))
 	for i, s := range staged {
-		if m, ok := messages[s.ID]; ok && s.Gone {
+		if m, ok := found[s.ID]; ok && s.Gone {
 			staged[i].Message, staged[i].Gone = m, false
 		}
 	}
 	return staged, err
-}
-
-// messages are those of the ids that are there.
-func (b *Box) messages(ctx context.Context, ids []string) (map[string]outbox.Message, error) {
-	rows, err := b.db.QueryContext(ctx, b.sql(messagesOf), text(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	found := make(map[string]outbox.Message, len(ids))
-	for rows.Next() {
-		var m outbox.Message
-		if err := scanMessage(rows, &m); err != nil {
-			return nil, err
-		}
-		found[m.ID] = m
-	}
-	return found, rows.Err()
 }

@@ -12,13 +12,13 @@ import (
 	"tenaq/outbox/internal/layout"
 )
 
-// schemaVersion is the schema that this code works with. The SQL brings any older one up to it.
+// schemaVersion is the schema that this code works with. The SQL updates any older one.
 const schemaVersion = 2
 
 //go:embed schema.sql
 var schemaSQL string
 
-// names are those of the table and of what belongs to it, which begin with the table's.
+// names are the names of the table and of the other objects of the outbox, which begin with it.
 type names struct{ table string }
 
 func namesOf(table string) (names, error) {
@@ -27,13 +27,13 @@ func namesOf(table string) (names, error) {
 	case err != nil:
 		return names{}, err
 	case schema != "":
-		return names{}, fmt.Errorf("the table %q is in another database: the outbox has to be in the main one, where its transactions are", table)
+		return names{}, fmt.Errorf("the table %q is in another database: the outbox must be in the main one, like its transactions", table)
 	}
 	return names{name}, nil
 }
 
-// replacer puts the names into SQL. They are letters, digits and underscores; the quotes make words
-// of SQL names.
+// replacer puts the names into SQL. They have only letters, digits and underscores. The quotes make
+// keywords of SQL names.
 func (n names) replacer() *strings.Replacer {
 	pairs := []string{
 		"{{name}}", n.table, "{{table}}", `"` + n.table + `"`,
@@ -49,19 +49,18 @@ func (n names) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Schema returns the SQL that creates the tables and triggers of an outbox in table, or brings
-// older ones up to date. It is for operators who apply schemas themselves, in one transaction, any
-// number of times.
+// Schema returns the SQL that creates or updates the tables and triggers of an outbox in table. It
+// is for operators who apply schemas themselves, in one transaction, any number of times.
 //
 // Tables of version 1 (SELECT schema FROM outbox_meta) need one more column first, because SQLite
 // cannot add a column only where it is missing. In the same transaction, run before the schema:
 //
 //	ALTER TABLE outbox_sent ADD COLUMN seq INTEGER
 //
-// That is fast, whatever the number of rows. Relays of version 1 may still run. What they send has
-// no number, so a replay sends it before the rest, by the time when it was sent.
+// That is fast for any number of rows. Relays of version 1 may still run. The rows that they send
+// have no number, so a replay sends them first, in the order of their times.
 //
-// SQLite has no roles. Relays and programs that replay have to read and write the file.
+// SQLite has no roles. Relays and programs that replay must be able to read and write the file.
 func Schema(table string) (string, error) {
 	n, err := namesOf(table)
 	if err != nil {
@@ -70,17 +69,18 @@ func Schema(table string) (string, error) {
 	return n.replacer().Replace(schemaSQL), nil
 }
 
-// seqOfSent is what Schema cannot do.
+// seqOfSent is the part of the update that Schema cannot do.
 const seqOfSent = `ALTER TABLE {{sent}} ADD COLUMN seq INTEGER`
 
-// Migrate applies Schema if it has to. Any number of processes may call it at once.
+// Migrate applies Schema if the tables are missing or older. Any number of processes may call it at
+// once.
 func (b *Box) Migrate(ctx context.Context) error {
 	found, err := b.version(ctx, b.db)
 	if err == nil && found < schemaVersion {
 		err = b.writeUnchecked(ctx, func(c *sql.Conn, _ int64) error {
 			found, err := b.version(ctx, c)
 			if err != nil || found == schemaVersion {
-				return err // another process was faster
+				return err // another process has migrated
 			}
 			if found == 0 {
 				if err := b.checkForeign(ctx, c); err != nil {
@@ -99,7 +99,8 @@ func (b *Box) Migrate(ctx context.Context) error {
 	return b.explain(ctx, "migrate", err)
 }
 
-// version returns the schema that is there, zero for none. One that is too new is an error.
+// version returns the schema of the tables, or zero if there are none. It returns an error for a
+// newer one than this program knows.
 func (b *Box) version(ctx context.Context, c conn) (found int, err error) {
 	var tables int
 	err = c.QueryRowContext(ctx,
@@ -116,7 +117,7 @@ func (b *Box) version(ctx context.Context, c conn) (found int, err error) {
 	return found, err
 }
 
-// check makes sure, once, that the schema is the one that the rest works with.
+// check returns an error unless the schema is the one that this code works with.
 func (b *Box) check(ctx context.Context) error {
 	if b.checked.Load() {
 		return nil

@@ -10,31 +10,21 @@ import (
 	"time"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/outbox"
 )
 
-// In the partial index are only rows in hand, so it does not matter that all of these are looked
-// at.
+// The partial index has only leased rows, so reading all of it is cheap.
 const renew = `UPDATE {{pending}} INDEXED BY {{leased}} SET lease_until = ? WHERE relay = ? AND lease_until > 0 RETURNING id`
 
-// Renew implements outbox.Box. A lease that has run out begins again if nobody took the row over.
+// Renew implements outbox.Box. It also renews a lease that has ended if no relay took the row over.
 func (b *Box) Renew(
 	ctx context.Context, relay string, lease time.Duration,
 ) (ids []string, err error) {
-	err = b.write(ctx, "renew leases", func(c *sql.Conn, now int64) error {
-		rows, err := c.QueryContext(ctx, b.sql(renew), now+millis(lease)+1, relay)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			ids = append(ids, id)
-		}
-		return rows.Err()
+	err = b.write(ctx, "renew leases", func(c *sql.Conn, now int64) (err error) {
+		ids, err = sqlitedb.All(ctx, c, sqlitedb.Column[string], b.sql(renew),
+			now+millis(lease)+1, relay)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -42,7 +32,7 @@ func (b *Box) Renew(
 	return ids, nil
 }
 
-// An entry is an outcome as the statements read it.
+// An entry is an outcome in the format of the statements.
 type entry struct {
 	ID      string `json:"id"`
 	Failed  int    `json:"failed"`
@@ -52,17 +42,17 @@ type entry struct {
 	Message string `json:"message"`
 }
 
-// Each takes the outcomes, the relay and the time. Whoever has a row is looked at in each, so that
-// what another relay has by now stays as it is.
+// Each takes the outcomes, the relay and the time. Each checks the relay of a row, so that a row
+// which another relay has leased meanwhile does not change.
 const (
-	// An id is there already only if somebody has put it there.
+	// An id exists already only if a program has inserted it there.
 	settleSent = `INSERT OR REPLACE INTO {{sent}} (id, sent_at, queue, message_id, attempts, seq)
 SELECT p.id, ?3, o.value ->> 'sent_to', o.value ->> 'message', p.attempts, p.seq
 FROM json_each(?1) AS o CROSS JOIN {{pending}} AS p ON p.id = o.value ->> 'id' WHERE p.relay = ?2`
 
 	settleGone = `DELETE FROM {{pending}} WHERE id IN (SELECT value ->> 'id' FROM json_each(?1)) AND relay = ?2`
 
-	// A row that is given back at once is as old as it was.
+	// A row that is given back at once keeps its due time.
 	settleAgain = `UPDATE {{pending}} SET relay = NULL, lease_until = NULL, attempts = attempts + o.failed, reason = o.reason,
 	due = CASE WHEN o.after > 0 THEN ?3 + o.after ELSE due END
 FROM (SELECT value ->> 'id' AS id, value ->> 'failed' AS failed, value ->> 'after' AS after, value ->> 'reason' AS reason FROM json_each(?1)) AS o
@@ -91,7 +81,7 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 		case outbox.Back:
 			again = append(again, e)
 		default:
-			return fmt.Errorf("settle rows in %s: row %s has the fate %d, which is none", b.where,
+			return fmt.Errorf("settle rows in %s: row %s has the unknown fate %d", b.where,
 				o.ID, o.Fate)
 		}
 	}
@@ -119,7 +109,7 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 	})
 }
 
-// newest is the number of the newest row. Numbers are not used again.
+// newest returns the number of the newest row. Numbers are not reused.
 func (b *Box) newest(ctx context.Context) (n int64, err error) {
 	err = b.db.QueryRowContext(ctx,
 		b.sql("SELECT seq FROM sqlite_sequence WHERE name = '{{name}}_pending'")).Scan(&n)
@@ -129,13 +119,13 @@ func (b *Box) newest(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// A wait looks at one number again and again: SQLite tells nobody of commits.
+// Wait polls one number, because SQLite does not notify of commits.
 const (
 	lookMin = 2 * time.Millisecond
 	lookMax = 50 * time.Millisecond
 )
 
-// Wait implements outbox.Box. It returns when there is a row that was not there at the last Claim.
+// Wait implements outbox.Box. It returns when there is a newer row than at the last Claim.
 func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	if err := b.check(ctx); err != nil {
 		return b.explain(ctx, "wait for rows", err)
@@ -156,8 +146,8 @@ func (b *Box) Wait(ctx context.Context, most time.Duration) error {
 	}
 }
 
-// A row is due when its time has come and that of all rows before it in its stream. So the rows
-// behind one that is late are counted apart, of which there are few as a rule.
+// A row is due when its time and those of all earlier rows of its stream have come. So the rows
+// behind one that is late, usually few, are counted separately.
 const stats = `WITH
 late (stream, seq) AS MATERIALIZED (SELECT stream, min(seq) FROM {{pending}} INDEXED BY {{streams}}
 	WHERE stream IS NOT NULL AND parked_at IS NULL AND due > ?1 GROUP BY stream),
@@ -172,7 +162,7 @@ SELECT rows.pending, rows.due - held.due, rows.parked, CASE WHEN held.due = 0 TH
 	WHERE p.parked_at IS NULL AND p.due <= ?1 AND (l.seq IS NULL OR p.seq < l.seq)) END
 FROM rows, held`
 
-// Stats implements outbox.Box. It looks at all pending rows.
+// Stats implements outbox.Box. It reads all pending rows.
 func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 	if err = b.check(ctx); err == nil {
 		s, err = b.count(ctx)

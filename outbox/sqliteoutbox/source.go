@@ -13,8 +13,8 @@ import (
 	"tenaq/outbox"
 )
 
-// window are the rows that were sent within a time. It is the table in which the condition of a
-// source is. Two columns have names that nobody else will think of.
+// window selects the rows that were sent within a time. The condition of a source applies to it.
+// Two columns have names that no condition uses by accident.
 const window = `SELECT o.*, strftime('%Y-%m-%dT%H:%M:%fZ', s.sent_at / 1000.0, 'unixepoch') AS sent_at, s.queue AS sent_to,
 	s.message_id AS message_id, s.seq AS "seq of tenaq", s.sent_at AS "time of tenaq"
 FROM {{sent}} AS s INDEXED BY {{sent_at}} CROSS JOIN {{table}} AS o ON o.id = s.id
@@ -23,7 +23,7 @@ WHERE s.sent_at >= ?1 AND s.sent_at < ?2
 	AND (?4 = '[]' OR o.type IN (SELECT value FROM json_each(?4)))
 	AND (?5 = '[]' OR o.aggregateid IN (SELECT value FROM json_each(?5)))`
 
-// What was sent without a number was sent before everything that has one.
+// Rows that were sent without a number precede all rows with one.
 const (
 	windowCount = `SELECT count(*) FROM (` + window + `) AS r WHERE (%s
 )`
@@ -36,7 +36,7 @@ const (
 ) AS w CROSS JOIN {{table}} AS o ON o.id = w.id ORDER BY w.seq, w.at, w.id`
 )
 
-// within is a statement about a window with the condition of the source in it, and its parameters.
+// within returns a statement about a window with the condition of the source, and its parameters.
 func (b *Box) within(statement string, s *outbox.Source) (string, []any) {
 	before, behind, _ := strings.Cut(b.sql(statement), "(%s\n)")
 	where := "1"
@@ -47,8 +47,7 @@ func (b *Box) within(statement string, s *outbox.Source) (string, []any) {
 		text(s.Queues), text(s.Types), text(s.Keys)}
 }
 
-// milliOf is a time as the tables have it, rounded up. What was sent before it was sent before the
-// time itself.
+// milliOf returns a time in the unit of the tables, rounded up.
 func milliOf(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {
@@ -57,7 +56,7 @@ func milliOf(t time.Time) int64 {
 	return ms
 }
 
-// Look implements outbox.History. It reads with a transaction that cannot write.
+// Look implements outbox.History. It reads in a transaction that cannot write.
 func (b *Box) Look(
 	ctx context.Context, s outbox.Source, few int,
 ) (count int, first []outbox.Past, err error) {
@@ -78,12 +77,12 @@ func (b *Box) Look(
 		})
 	}
 	if err != nil {
-		return 0, nil, b.explain(ctx, "look what there is to replay", err)
+		return 0, nil, b.explain(ctx, "read the source of a replay", err)
 	}
 	return count, first, nil
 }
 
-// Walk implements outbox.History. It reads with a transaction that cannot write.
+// Walk implements outbox.History. It reads in a transaction that cannot write.
 func (b *Box) Walk(ctx context.Context, s outbox.Source, each func(outbox.Past) error) error {
 	err := b.check(ctx)
 	if err == nil {
@@ -95,10 +94,10 @@ func (b *Box) Walk(ctx context.Context, s outbox.Source, each func(outbox.Past) 
 			return b.walkWindow(ctx, c, &s, noLimit, each)
 		})
 	}
-	return b.explain(ctx, "look what there is to replay", err)
+	return b.explain(ctx, "read the source of a replay", err)
 }
 
-// noLimit is a LIMIT of SQLite that lets all rows through.
+// noLimit is a LIMIT without effect in SQLite.
 const noLimit = -1
 
 func (b *Box) countWindow(
@@ -112,7 +111,7 @@ func (b *Box) countWindow(
 	return count, blame(err)
 }
 
-// walkWindow gives the first rows of a window to each.
+// walkWindow calls each for the first rows of a window.
 func (b *Box) walkWindow(
 	ctx context.Context, c *sql.Conn, s *outbox.Source, limit int, each func(outbox.Past) error,
 ) error {
@@ -120,34 +119,26 @@ func (b *Box) walkWindow(
 		return err
 	}
 	statement, args := b.within(windowFirst, s)
-	rows, err := c.QueryContext(ctx, statement, append(args, limit)...)
-	if err != nil {
-		return blame(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return eachOf(ctx, c, func(rows *sql.Rows) error {
 		var p outbox.Past
 		var ms int64
 		if err := scanMessage(rows, &p.Message, &ms, &p.SentTo, &p.MessageID); err != nil {
 			return err
 		}
 		p.SentAt = time.UnixMilli(ms)
-		if err := each(p); err != nil {
-			return err
-		}
-	}
-	return blame(rows.Err())
+		return each(p)
+	}, statement, append(args, limit)...)
 }
 
-// reading gives do a connection that cannot write, in a transaction, so that all it reads is of one
-// moment.
+// reading calls do with a connection that cannot write, in a transaction, so that it reads the
+// state of one moment.
 func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	c, err := b.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	var before int // it may be one that never writes
+	var before int // the connection may be one that never writes
 	if err := c.QueryRowContext(ctx, "PRAGMA query_only").Scan(&before); err != nil {
 		return err
 	}
@@ -155,7 +146,7 @@ func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	defer func() {
 		for _, statement := range undo {
 			if _, err := c.ExecContext(context.WithoutCancel(ctx), statement); err != nil {
-				// nobody else gets it like this
+				// Do not reuse the connection in this state.
 				_ = c.Raw(func(any) error { return driver.ErrBadConn })
 				return
 			}
@@ -170,7 +161,23 @@ func (b *Box) reading(ctx context.Context, do func(c *sql.Conn) error) error {
 	return do(c)
 }
 
-// blame makes an error of a statement one of the SQL in the source, unless it is of another kind.
+// eachOf is sqlitedb.Each for the SQL of a source. It blames the source for errors of the
+// statement, but not for those of scan.
+func eachOf(
+	ctx context.Context, c *sql.Conn, scan func(*sql.Rows) error, query string, args ...any,
+) error {
+	var own error
+	err := sqlitedb.Each(ctx, c, func(rows *sql.Rows) error {
+		own = scan(rows)
+		return own
+	}, query, args...)
+	if own != nil {
+		return own
+	}
+	return blame(err)
+}
+
+// blame makes an error of a statement an outbox.ErrSource, unless the SQL is not its cause.
 func blame(err error) error {
 	if !sqlitedb.IsStatement(err) {
 		return err
@@ -178,8 +185,8 @@ func blame(err error) error {
 	return fmt.Errorf("%w: %w", outbox.ErrSource, err)
 }
 
-// gather reads what a source has: the ids of rows that were sent in the order of their streams, or
-// rows as a query returns them.
+// gather reads the messages of a source: the ids of sent rows in the order of their streams, or the
+// rows of a query.
 func (b *Box) gather(ctx context.Context, s *outbox.Source) (all []string, err error) {
 	err = b.reading(ctx, func(c *sql.Conn) error {
 		if s.Query != "" {
@@ -192,19 +199,12 @@ func (b *Box) gather(ctx context.Context, s *outbox.Source) (all []string, err e
 			return err
 		}
 		statement, args := b.within(windowIDs, s)
-		rows, err := c.QueryContext(ctx, statement, args...)
-		if err != nil {
-			return blame(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return eachOf(ctx, c, func(rows *sql.Rows) error {
 			var id string
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
+			err := rows.Scan(&id)
 			all = append(all, id)
-		}
-		return blame(rows.Err())
+			return err
+		}, statement, args...)
 	})
 	return all, err
 }

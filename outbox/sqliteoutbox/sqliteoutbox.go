@@ -1,6 +1,6 @@
 // Package sqliteoutbox is an outbox in a SQLite database: the table into which a program writes
-// messages in its own transactions, and the outbox.Box from which relays, in this process or in
-// others, send them. It is an outbox.History too, from which they are sent again.
+// messages in its own transactions, and the outbox.Box from which relays send them, in this process
+// or in others. It is also an outbox.History, for replays.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	...
@@ -8,34 +8,32 @@
 //	...
 //	err = tx.Commit()
 //
-// The table has the columns of PostgreSQL's. Triggers write what relays have to know, so that a
-// program in any language writes to it with an INSERT:
+// The table has the same columns as in PostgreSQL. Triggers write what relays need, so a program in
+// any language writes to it with an INSERT:
 //
 //	INSERT INTO outbox (aggregatetype, aggregateid, payload) VALUES ('mails', '17', 'hello')
 //
-// Beyond what package outbox promises:
+// Beyond the guarantees of package outbox:
 //
-//   - SQLite has one writer at a time, so the order of rows is that of the commits, without further
-//     ado.
-//   - A claim costs about the same with a thousand rows and with a million, also when they wait
-//     behind one another, or for a queue of which nothing is wanted. The queues take turns.
-//   - Relays hold the lock for writing as long as it takes to change the rows in hand, not while
-//     they read bodies or wait for a queue. They wait for other writers, up to Options.Wait.
-//   - What is to be replayed is noted a few thousand rows at a time, with pauses for others who
-//     write. It is read in one go before, into memory: some 60 MB for a million rows that were
-//     sent; all that it returns, for a query.
-//   - The SQL of a source, as SQLite knows it, cannot write. Its sent_at is text,
+//   - SQLite has one writer at a time, so the order of rows is that of the commits.
+//   - A claim costs about the same with a thousand rows and with a million, even if they wait
+//     behind one another or for a queue that accepts nothing. The queues take turns.
+//   - Relays hold the write lock only while they change rows, not while they read bodies or wait
+//     for a queue. They wait for other writers, for up to Config.Wait.
+//   - A replay is staged a few thousand rows at a time, with pauses for other writers. First, the
+//     ids of its rows are read into memory at once: about 60 MB for a million rows. The result of a
+//     query is read into memory as a whole.
+//   - The SQL of a source is that of SQLite and cannot write. Its sent_at is text,
 //     2006-01-02T15:04:05.000Z.
-//   - The clock is that of the machine. When it is set back, leases end and delayed rows are due as
-//     much later.
+//   - The clock is that of the machine. If it is set back, leases end later, and delayed rows are
+//     due later.
 //
-// The database may be written to through any driver of database/sql, and should be in WAL mode, so
-// that relays and readers do not wait for each other. It must be on a local disk. How much survives
-// a loss of power is decided by the pragma synchronous of the programs that write; with Config.Path
+// Programs may write to the database with any driver of database/sql. It should be in WAL mode, so
+// that relays and readers do not wait for each other. It must be on a local disk. The pragma
+// synchronous of the writing programs decides how much survives a power failure; with Config.Path
 // it is FULL.
 //
-// It leaves to others when to Sweep. SQLite uses given-back room again, and does not shrink the
-// file.
+// It leaves to others when to Sweep. SQLite reuses free space and does not shrink the file.
 package sqliteoutbox
 
 import (
@@ -57,7 +55,7 @@ import (
 	"tenaq/outbox"
 )
 
-// A Box is an outbox in a database. It may be used by any number of goroutines.
+// A Box is an outbox in a database. It is safe for concurrent use.
 type Box struct {
 	db      *sql.DB
 	owned   bool // Close closes it
@@ -65,11 +63,11 @@ type Box struct {
 	wait    time.Duration
 	table   string
 	names   *strings.Replacer
-	texts   sync.Map // of statements, with the names in them
+	texts   sync.Map // statements with the names filled in
 	checked atomic.Bool
 
-	// turn is full while somebody of this Box writes: its calls wait here, rather than in SQLite,
-	// which knows no order.
+	// turn holds one token while a call of this Box writes. Its other calls wait here, in order,
+	// and not in SQLite, which has no order.
 	turn chan struct{}
 
 	// seen is the number of the newest row at the last claim. Wait waits for another one.
@@ -78,9 +76,9 @@ type Box struct {
 
 var _ outbox.History = (*Box)(nil)
 
-// A Config says where the outbox is. Either DB or Path is required.
+// A Config says where the outbox is. DB or Path is required.
 type Config struct {
-	// DB is the database, opened with any driver of SQLite. It remains the caller's to close.
+	// DB is the database, opened with any driver of SQLite. The caller closes it.
 	DB *sql.DB
 
 	// Path is the file of the database, which must exist. New opens it with a driver without cgo
@@ -88,12 +86,12 @@ type Config struct {
 	Path string
 
 	// Table is the name of the table, at most 40 letters, digits and underscores: "outbox" when
-	// empty. It is in the main database, because a transaction over attached files is not atomic
-	// when the power fails.
+	// empty. It is in the main database, because a transaction over attached files is not atomic if
+	// the power fails.
 	Table string
 
 	// Wait is how long a call waits for other writers: 10 s when zero. The context of the call may
-	// end it earlier. The busy timeout of a DB comes on top.
+	// end earlier. The busy timeout of a DB is added to it.
 	Wait time.Duration
 }
 
@@ -123,10 +121,10 @@ func New(cfg Config) (*Box, error) {
 	return b, nil
 }
 
-// connections is how many connections a Box has to the file of Config.Path at most.
+// connections is the maximum number of connections to the file of Config.Path.
 const connections = 4
 
-// open opens the file of a database, which exists, and switches it to WAL mode.
+// open opens an existing file and switches it to WAL mode.
 func (b *Box) open(path string) (err error) {
 	b.owned = true
 	if b.where, err = filepath.Abs(path); err != nil {
@@ -149,12 +147,12 @@ func (b *Box) open(path string) (err error) {
 	return nil
 }
 
-// explain adds to an error what was being done, where, and what an operator can do about it.
+// explain adds to an error the operation, the place, and what an operator can do about it.
 func (b *Box) explain(ctx context.Context, doing string, err error) error {
 	return sqlitedb.Explain(ctx, doing, b.where, err)
 }
 
-// sql is a statement with the names of this outbox in it.
+// sql fills the names of this outbox into a statement.
 func (b *Box) sql(statement string) string {
 	if s, ok := b.texts.Load(statement); ok {
 		return s.(string)
@@ -164,7 +162,7 @@ func (b *Box) sql(statement string) string {
 	return s
 }
 
-// Close closes the database of Config.Path. One that Config.DB named stays open.
+// Close closes the database of Config.Path. It does not close Config.DB.
 func (b *Box) Close() error {
 	if !b.owned {
 		return nil
@@ -175,21 +173,21 @@ func (b *Box) Close() error {
 	return nil
 }
 
-// DB is the database, to write to it in transactions of one's own.
+// DB returns the database, for transactions of the caller.
 func (b *Box) DB() *sql.DB { return b.db }
 
-// A conn is a connection, or all of them.
+// A conn is a connection or a database.
 type conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// clock is the time of SQLite in milliseconds since 1970. It is the one that the triggers use.
+// clock is the time of SQLite in milliseconds since 1970, as in the triggers.
 const clock = `CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)`
 
-// write carries out change in a transaction that has the lock for writing from its beginning, which
-// is when the clock is read.
+// write runs change in a transaction that holds the write lock from its beginning. It reads the
+// clock under the lock.
 func (b *Box) write(
 	ctx context.Context, doing string, change func(c *sql.Conn, now int64) error,
 ) error {
@@ -213,9 +211,9 @@ func (b *Box) writeUnchecked(
 		return err
 	}
 	defer c.Close()
-	// The transaction is begun by hand, because what BeginTx does is up to the driver and to how
-	// the database was opened. Its end does not heed the context: it is short, and whether it
-	// happened should be known.
+	// BEGIN is a statement, because the effect of BeginTx depends on the driver and on how the
+	// database was opened. The end ignores the context: it is short, and its outcome should be
+	// known.
 	if err := b.patiently(ctx, c, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -225,8 +223,7 @@ func (b *Box) writeUnchecked(
 			return
 		}
 		if _, failed := c.ExecContext(ending, "ROLLBACK"); failed != nil {
-			// SQLite has rolled back itself, as a rule. The connection is not used again in any
-			// case.
+			// Usually SQLite has rolled back by itself. Do not reuse the connection in any case.
 			_ = c.Raw(func(any) error { return driver.ErrBadConn })
 		}
 	}()
@@ -240,7 +237,7 @@ func (b *Box) writeUnchecked(
 	return b.patiently(ending, c, "COMMIT")
 }
 
-// patiently runs a statement until nobody is in its way.
+// patiently runs a statement, and retries while another writer holds the lock.
 func (b *Box) patiently(ctx context.Context, c *sql.Conn, statement string) error {
 	const step = 5 * time.Millisecond
 	for until := time.Now().Add(b.wait); ; {
@@ -254,7 +251,7 @@ func (b *Box) patiently(ctx context.Context, c *sql.Conn, statement string) erro
 	}
 }
 
-// millis is a time as the tables have it, rounded up.
+// millis returns a duration in the unit of the tables, rounded up.
 func millis(d time.Duration) int64 {
 	ms := d.Milliseconds()
 	if d > time.Duration(ms)*time.Millisecond {

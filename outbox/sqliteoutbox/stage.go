@@ -10,29 +10,29 @@ import (
 	"tenaq/outbox"
 )
 
-// What is staged is written and removed in so many rows at a time, or bytes, so that others can
-// write in between.
+// Messages are staged and removed in parts of this size, so that other writers can write in
+// between.
 const (
 	stageRows  = 2000
 	stageBytes = 4 << 20
 )
 
-// A staging is one attempt to note what a replay sends. The one that was begun last goes on, as
-// those before it may be of processes that have ended; they find out when they write.
+// A staging is one attempt to stage a replay. The last attempt continues, because the processes of
+// earlier ones may have ended. An earlier attempt finds out when it writes.
 type staging struct {
 	outbox.Replay
 	attempt int64
 	took    time.Duration // the last transaction
 }
 
-// StageReplay implements outbox.History. Who calls it for a replay that another process is just
-// staging takes that over, and both return what comes of it.
+// StageReplay implements outbox.History. If another process is staging the replay, this call takes
+// over, and both return the result.
 func (b *Box) StageReplay(ctx context.Context, number int64) (r outbox.Replay, err error) {
 	if err = b.check(ctx); err == nil {
 		r, err = b.stage(ctx, number)
 	}
 	if err != nil {
-		return outbox.Replay{}, b.explain(ctx, "note what a replay sends", err)
+		return outbox.Replay{}, b.explain(ctx, "stage a replay", err)
 	}
 	return r, nil
 }
@@ -50,7 +50,7 @@ func (b *Box) stage(ctx context.Context, number int64) (outbox.Replay, error) {
 	return s.Replay, err
 }
 
-// fill removes what an earlier attempt has left, and writes what the source has.
+// fill removes the rows of an earlier attempt and stages the messages of the source.
 func (b *Box) fill(ctx context.Context, s *staging) error {
 	if err := b.beginStaging(ctx, s); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (b *Box) beginStaging(ctx context.Context, s *staging) error {
 
 const stillStaging = `SELECT count(*) FROM {{replays}} WHERE number = ? AND version = ? AND staging = ?`
 
-// stageWrite is a transaction of a staging, unless another one has begun. It comes after a pause as
-// long as the one before took, because others who wait for their turn look only now and then.
+// stageWrite runs a transaction of a staging, unless another attempt has begun. It first pauses for
+// as long as the previous one took, because waiting writers only poll for the lock.
 func (b *Box) stageWrite(
 	ctx context.Context, s *staging, change func(c *sql.Conn, now int64) error,
 ) error {
@@ -135,7 +135,7 @@ func (b *Box) stageWrite(
 
 const stageRow = `INSERT INTO {{replay_rows}} (number, place, id, row) VALUES (?, ?, ?, ?)`
 
-// stagePart writes ids, or rows as a query returned them, behind those that are done.
+// stagePart writes ids, or rows of a query, after those that are done.
 func (b *Box) stagePart(
 	ctx context.Context, c *sql.Conn, s *staging, part []string, done int,
 ) error {
@@ -155,7 +155,7 @@ func (b *Box) stagePart(
 	return nil
 }
 
-// overtaken waits for what comes of the attempt that took over this one.
+// overtaken waits for the result of the attempt that took over from this one.
 func (b *Box) overtaken(ctx context.Context, before outbox.Replay) (outbox.Replay, error) {
 	for until := time.Now().Add(b.wait); ; {
 		r, err := b.replay(ctx, b.db, before.Number)
@@ -173,7 +173,7 @@ func (b *Box) overtaken(ctx context.Context, before outbox.Replay) (outbox.Repla
 
 const unstage = `DELETE FROM {{replay_rows}} WHERE number = ?1 AND place < ?2 + (SELECT min(place) FROM {{replay_rows}} WHERE number = ?1)`
 
-// unstage removes rows that were staged, and says whether there may be more.
+// unstage removes staged rows, and reports whether there may be more.
 func (b *Box) unstage(ctx context.Context, c *sql.Conn, number int64) (left bool, err error) {
 	result, err := c.ExecContext(ctx, b.sql(unstage), number, stageRows)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *Box) unstage(ctx context.Context, c *sql.Conn, number int64) (left bool
 	return n == stageRows, err
 }
 
-// untidy is a replay at its end with rows that were staged. It goes from replay to replay, not over
+// untidy selects an ended replay that has staged rows. It steps from replay to replay, not over
 // their rows.
 const untidy = `WITH RECURSIVE q (number) AS (
 	SELECT min(number) FROM {{replay_rows}}
@@ -193,8 +193,7 @@ const untidy = `WITH RECURSIVE q (number) AS (
 SELECT number FROM q WHERE number IS NOT NULL
 	AND ifnull((SELECT record ->> 'state' FROM {{replays}} AS r WHERE r.number = q.number), 'done') IN ('done', 'cancelled') LIMIT 1`
 
-// tidy removes what was staged for replays that are at their end by now. As a rule that is gone
-// already.
+// tidy removes the staged rows of ended replays. Usually there are none.
 func (b *Box) tidy(ctx context.Context) error {
 	for {
 		var number int64

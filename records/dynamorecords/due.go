@@ -18,12 +18,11 @@ import (
 	"tenaq/records"
 )
 
-// The index of what is due: a global secondary index over two attributes, which only records have
-// whose Write.Due is set. One partition of an index takes 1,000 writes a second, so there are
-// several.
+// The index of due records: a global secondary index over two attributes, which only records with a
+// Write.Due have. A partition of an index accepts 1,000 writes per second, so there are several.
 const (
 	indexName  = "Due"
-	shardName  = "DueShard" // the partition, a hexadecimal digit that follows from the key
+	shardName  = "DueShard" // the partition: a hexadecimal digit, derived from the key
 	dueName    = "DueAt"    // in UTC, so that times sort as text
 	dueShards  = 16
 	dueFormat  = "2006-01-02T15:04:05.000Z"
@@ -36,30 +35,25 @@ func shardOf(key string) string {
 	return fmt.Sprintf("%x", h.Sum32()%dueShards)
 }
 
-// dueText is a time as the index has it, rounded up: nothing is due before its time.
+// dueText returns a time in the format of the index, rounded up.
 func dueText(t time.Time) string {
 	return t.Add(time.Millisecond - 1).UTC().Truncate(time.Millisecond).Format(dueFormat)
 }
 
 var _ records.DueLister = (*Store)(nil)
 
-// ListDue implements records.DueLister. It needs the index, which CreateIndex makes, and the right
-// to Query it. The index is brought up to date a moment after the table, so each record is read
-// from the table once more.
+// ListDue implements records.DueLister. It needs the index of CreateIndex, and the right to Query
+// it. The index lags behind the table, so ListDue reads each record from the table again.
 func (s *Store) ListDue(
 	ctx context.Context, prefix string, until time.Time, limit int,
 ) ([]records.Record, error) {
-	if prefix != "" {
-		if err := records.CheckKey(prefix); err != nil {
-			return nil, err
-		}
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
+	limit, err := records.CheckList(limit, prefix)
+	if err != nil {
+		return nil, err
 	}
 	list, err := s.listDue(ctx, prefix, until.UTC().Format(dueFormat), limit)
 	if err != nil {
-		return nil, fmt.Errorf("list records %q that are due: %w", prefix, err)
+		return nil, fmt.Errorf("list due records %q: %w", prefix, err)
 	}
 	return list, nil
 }
@@ -128,7 +122,7 @@ func (s *Store) queryDue(
 			key, _ := attrs["Key"].(*types.AttributeValueMemberS)
 			due, _ := attrs[dueName].(*types.AttributeValueMemberS)
 			if key == nil || due == nil {
-				return nil, errors.New("an item of the index without Key or DueAt: is this a table of records?")
+				return nil, errors.New("an item of the index has no Key or no DueAt: is this a table of records?")
 			}
 			found = append(found, item{key: key.Value, due: due.Value})
 		}
@@ -136,11 +130,11 @@ func (s *Store) queryDue(
 	return found, nil
 }
 
-// missingIndex recognises that there is no index that can be used: it is not there, is being
-// filled, or the role may not query it.
+// missingIndex recognizes that there is no usable index: it is missing or being filled, or the role
+// may not query it.
 func missingIndex(err error) error {
-	var answer smithy.APIError
-	if !errors.As(err, &answer) {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return err
 	}
 	switch about := strings.Contains(answer.ErrorMessage(), "index"); {

@@ -1,33 +1,34 @@
 // Package dynamorecords keeps records in DynamoDB, one item each, for all processes that reach the
 // table.
 //
-// Every write is one conditional PutItem, which a conflict answers with what is there, and Get is
-// one strongly consistent GetItem. Put of a new record takes a second one when an earlier record of
-// its key was written by a process whose clock is ahead. List scans the whole table and pays for
-// that: it is for operators and tests, not for every minute.
+// Every write is one conditional PutItem, which answers a conflict with the current item, and Get
+// is one strongly consistent GetItem. Put of a new record needs a second PutItem if a process with
+// a faster clock wrote an earlier record of the key. List scans the whole table and pays for that:
+// use it for operations and tests only.
 //
-// DynamoDB has no clock that a condition could use. Age is records.AgeUnknown, and what has expired
-// is told by the clock of each process. A version is the larger of that clock in microseconds and
-// one more than the version before. For versions to rise, what expired or was deleted stays as an
-// item of a few bytes or as it was, unseen, and DynamoDB removes it a day after it expired and a
-// day after the time in its version (attribute TTL). So they rise as long as no clock is a day
-// behind another.
+// DynamoDB has no clock that a condition could use. Age is records.AgeUnknown, and the clock of
+// each process decides what has expired. A version is the larger of that clock in microseconds and
+// the previous version plus one. For versions to rise, an expired or deleted record stays as an
+// invisible item. DynamoDB removes the item (attribute TTL) one day after the record expired, and
+// no earlier than one day after the time in its version. So versions rise unless two clocks differ
+// by a day.
 //
-// A request whose answer was lost is repeated by the SDK, as its Retryer says, and may find what it
-// has written itself. Each write carries a random nonce by which it is told. Where others may have
-// written in between the outcome is an error, and not a *records.Conflict, which would say that
-// nothing was written.
+// If an answer is lost, the SDK repeats the request, as its Retryer decides, and the second request
+// may find the write of the first. A random nonce in each write identifies it. If another process
+// may have written in between, the outcome is unknown, and the error is not a *records.Conflict,
+// which would say that nothing was written.
 //
-// Labels of a record (records.Write) are attributes of its item, which the console shows and
-// queries can use. CreateIndex makes an index of records by their Due, and ListDue finds those that
-// are due without reading the whole table. Records that an earlier version of this package wrote
-// have neither until they are written again.
+// The labels of a record (records.Write) are attributes of its item, for the console and for
+// queries. CreateIndex creates an index of records by their Due. ListDue uses it to find due
+// records without reading the whole table. Records that an earlier version of this package wrote
+// have neither until their next write.
 //
-// The table is not to be a global table: its replicas do not agree on conditions. A role needs
-// GetItem, PutItem and Scan on it, and Query on its index.
+// The table must not be a global table, because the replicas do not agree on conditions. A role
+// needs GetItem, PutItem and Scan on it, and Query on its index.
 package dynamorecords
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -55,11 +56,10 @@ var _ records.Store = (*Store)(nil)
 // A Config says where the records are. Both fields are required.
 type Config struct {
 	Client *dynamodb.Client
-	Table  string // name or ARN
+	Table  string // its name or ARN
 }
 
-// New returns a store over a table, which exists or is created with CreateTable. It does not use
-// the table.
+// New returns a store over a table. It does not use the table: call CreateTable to create it.
 func New(cfg Config) (*Store, error) {
 	switch {
 	case cfg.Client == nil:
@@ -70,7 +70,7 @@ func New(cfg Config) (*Store, error) {
 	return &Store{client: cfg.Client, table: cfg.Table, now: time.Now}, nil
 }
 
-// Close does nothing: the client remains the caller's.
+// Close does nothing. The caller closes the client.
 func (s *Store) Close() error { return nil }
 
 // Get returns a record, or records.ErrNotFound.
@@ -89,7 +89,7 @@ func (s *Store) Get(ctx context.Context, key string) (records.Record, error) {
 	return it.record(now), nil
 }
 
-// get reads an item, which may be dead or none.
+// get returns an item, which may be expired or deleted, or the zero value.
 func (s *Store) get(ctx context.Context, key string) (it item, err error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.table,
@@ -105,11 +105,11 @@ func (s *Store) get(ctx context.Context, key string) (it item, err error) {
 	return it, nil
 }
 
-// createMax is how often Put tries to create a record whose key had versions ahead of our clock.
-// Once is enough, but for others who do so at the same time.
+// createMax is how often Put tries to create a record whose key has had versions ahead of the clock
+// of this process. One retry is enough, unless other processes create and delete it meanwhile.
 const createMax = 100
 
-// Put writes a record if it has the version that w names; else the error is a *records.Conflict.
+// Put writes a record if it has the version that w names; otherwise it returns a *records.Conflict.
 func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error) {
 	if err := w.Check(); err != nil {
 		return records.Record{}, err
@@ -136,8 +136,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 			return records.Record{}, fmt.Errorf("put record %q: %w", w.Key, err)
 		case outcome == written:
 			return next.record(micros(now)), nil
-		// An earlier request may have been carried out, or may still be, unless it named a version
-		// that the record had before and the record is older than what it would have written.
+		// An earlier request may have taken effect, or may still do so. The exception: it named an
+		// earlier version of the record, and the record is older than what it would have written.
 		case outcome == unsure &&
 			(w.If == 0 || there.version == 0 || there.version >= next.version):
 			return records.Record{}, fmt.Errorf("put record %q: %w", w.Key, errUnsure)
@@ -146,13 +146,12 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 		case w.If != 0:
 			return records.Record{}, &records.Conflict{}
 		}
-		least = there.version + 1 // of what expired or was deleted
+		least = there.version + 1 // the version of the expired or deleted record
 	}
-	return records.Record{}, fmt.Errorf("put record %q: too many others create and delete it",
-		w.Key)
+	return records.Record{}, fmt.Errorf("put record %q: other processes keep creating and deleting it", w.Key)
 }
 
-// Delete removes a record if it has the version; else the error is a *records.Conflict.
+// Delete removes a record if it has the version; otherwise it returns a *records.Conflict.
 func (s *Store) Delete(ctx context.Context, key string, version records.Version) error {
 	if err := records.CheckKey(key); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 		return fmt.Errorf("delete record %q: %w", key, err)
 	case outcome == written:
 		return nil
-	// A record that still has the version ended otherwise, and we did not delete it.
+	// If the record still has the version, it expired, and this call did not delete it.
 	case outcome == unsure && there.version != version:
 		return fmt.Errorf("delete record %q: %w", key, errUnsure)
 	case there.live(now):
@@ -174,20 +173,14 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	return &records.Conflict{}
 }
 
-// List returns up to limit records whose keys begin with prefix and come behind after, in order. It
-// reads the whole table.
+// List returns up to limit records whose keys begin with prefix and come after the key after, in
+// order. It reads the whole table.
 func (s *Store) List(
 	ctx context.Context, prefix, after string, limit int,
 ) ([]records.Record, error) {
-	for _, key := range []string{prefix, after} {
-		if key != "" {
-			if err := records.CheckKey(key); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
+	limit, err := records.CheckList(limit, prefix, after)
+	if err != nil {
+		return nil, err
 	}
 	now := micros(s.now())
 	var list []records.Record
@@ -219,7 +212,7 @@ func (s *Store) List(
 	return list, nil
 }
 
-// scan asks for the items that List wants, a page of DynamoDB's choosing at a time.
+// scan returns the request for the items of a List.
 func (s *Store) scan(prefix, after string, now records.Version) *dynamodb.ScanInput {
 	in := &dynamodb.ScanInput{
 		TableName:                 &s.table,
@@ -243,26 +236,26 @@ func (s *Store) scan(prefix, after string, now records.Version) *dynamodb.ScanIn
 	return in
 }
 
-// Sweep does nothing: DynamoDB removes what has expired.
+// Sweep does nothing: DynamoDB removes expired items.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) { return 0, ctx.Err() }
 
-// errUnsure is the error of a write that met another after its own answer was lost.
+// errUnsure is the error of a write whose answer was lost and that met another write.
 var errUnsure = errors.New("an answer was lost and the record was written since; whether this write took effect is unknown, read the record")
 
-// An outcome is what became of a write.
+// An outcome is the result of a write.
 type outcome int
 
 const (
 	written outcome = iota
-	refused         // and it never will be written
-	unsure          // refused, but an earlier request that was not answered may not have been
+	refused         // nothing was written, and nothing will be
+	unsure          // refused, but an earlier request without an answer may have been written
 )
 
 // living is the condition that a record exists.
 const living = "(attribute_not_exists(#expires) OR #expires > :now)"
 
-// write puts an item in the place of the record that has the version expected, or if that is zero
-// of none. When that is refused it returns what is there, empty for nothing.
+// write replaces the record that has the version expected, or creates one if that is zero. If it is
+// refused, it returns the current item, or the zero value.
 func (s *Store) write(
 	ctx context.Context, it item, expected, now records.Version,
 ) (there item, o outcome, err error) {
@@ -275,7 +268,7 @@ func (s *Store) write(
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 	if expected == 0 && !it.tombstone() {
-		// What expired or was deleted is replaced by a larger version only.
+		// An expired or deleted record is replaced only by a larger version.
 		in.ConditionExpression = aws.String("attribute_not_exists(#version) OR (#expires <= :now AND #version < :next)")
 		in.ExpressionAttributeValues[":next"] = number(it.version)
 	} else {
@@ -285,15 +278,15 @@ func (s *Store) write(
 
 	var lost lostAnswers
 	_, err = s.client.PutItem(ctx, in, lost.watch)
-	var failed *types.ConditionalCheckFailedException
-	if err == nil || !errors.As(err, &failed) {
+	failed, refusal := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !refusal {
 		return item{}, written, err
 	}
 	there, err = decode(failed.Item)
 	switch {
 	case err != nil:
 		return item{}, refused, err
-	case string(there.nonce) == string(it.nonce):
+	case bytes.Equal(there.nonce, it.nonce):
 		return item{}, written, nil
 	case lost.any:
 		return there, unsure, nil

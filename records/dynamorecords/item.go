@@ -1,6 +1,7 @@
 package dynamorecords
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,44 +13,44 @@ import (
 
 type attributes = map[string]types.AttributeValue
 
-// An item is a record as the table has it, or what remains of one:
+// An item is a record in the table, or the remains of one:
 //
 //	Key      S  the key of the table
-//	Value    B  not with a tombstone
-//	Version  N  microseconds of the time when it was written, or more
-//	Expires  N  microseconds; zero for a tombstone, absent for what never expires
-//	TTL      N  seconds, when DynamoDB may remove it; absent with Expires
-//	Nonce    B  16 random bytes of who wrote it
-//	DueShard S  partition of the index of what is due; absent without Write.Due
+//	Value    B  absent in a tombstone
+//	Version  N  time of the write in microseconds, or more
+//	Expires  N  microseconds; zero for a tombstone, absent if it never expires
+//	TTL      N  seconds, from when DynamoDB may remove it; absent without Expires
+//	Nonce    B  16 random bytes that identify the write
+//	DueShard S  partition of the index of due records; absent without Write.Due
 //	DueAt    S  Write.Due in UTC, such as 2006-01-02T15:04:05.000Z; absent without
 //
-// Labels are attributes of their own, S, under their names. A tombstone has none, and is never due.
+// Each label is an attribute of its own, S, under its name. A tombstone has none and is never due.
 type item struct {
 	key     string
 	value   []byte
 	version records.Version
 	mortal  bool            // it expires
-	expires records.Version // zero: it was deleted
+	expires records.Version // zero if it was deleted
 	nonce   []byte
-	labels  map[string]string // to write; they are not read
+	labels  map[string]string // written, and not read
 	due     string            // DueAt
 
-	// removed is when a tombstone was made. It is not stored.
+	// removed is when a tombstone was written. It is not stored.
 	removed records.Version
 }
 
-// keep is how long an item outlives its record, and the time in its version, so that a later record
-// of the key has a larger version although it is written by a clock that is behind by less.
+// keep is how long an item outlives its record and the time in its version. So a later record of
+// the key has a larger version, even if it is written by a clock that is up to a day behind.
 const keep = 24 * time.Hour
 
 func (it *item) tombstone() bool { return it.mortal && it.expires == 0 }
 
-// live says whether there is a record at a time, in microseconds.
+// live reports whether there is a record at a time, in microseconds.
 func (it *item) live(now records.Version) bool {
 	return it.version != 0 && (!it.mortal || it.expires > now)
 }
 
-// record is what the item is at a time at which it is live.
+// record returns the record at a time at which the item is live.
 func (it *item) record(now records.Version) records.Record {
 	r := records.Record{Key: it.key, Value: it.value, Version: it.version, Age: records.AgeUnknown}
 	if it.mortal {
@@ -88,14 +89,14 @@ func (it *item) encode() attributes {
 	return attrs
 }
 
-// decode reads an item; no attributes are no item.
+// decode reads an item. Without attributes, it returns the zero value.
 func decode(attrs attributes) (it item, err error) {
 	if len(attrs) == 0 {
 		return item{}, nil
 	}
 	key, isText := attrs["Key"].(*types.AttributeValueMemberS)
 	if !isText {
-		return item{}, fmt.Errorf("an item without a Key: is this a table of records?")
+		return item{}, errors.New("an item has no Key: is this a table of records?")
 	}
 	it.key = key.Value
 	if b, ok := attrs["Value"].(*types.AttributeValueMemberB); ok {
@@ -121,11 +122,11 @@ func decode(attrs attributes) (it item, err error) {
 func decodeNumber(attrs attributes, name string) (records.Version, error) {
 	n, ok := attrs[name].(*types.AttributeValueMemberN)
 	if !ok {
-		return 0, fmt.Errorf("attribute %s is no number", name)
+		return 0, fmt.Errorf("the attribute %s is not a number", name)
 	}
 	v, err := strconv.ParseUint(n.Value, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("attribute %s: %w", name, err)
+		return 0, fmt.Errorf("the attribute %s: %w", name, err)
 	}
 	return records.Version(v), nil
 }
@@ -136,15 +137,15 @@ func number(v records.Version) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(uint64(v), 10)}
 }
 
-// micros is a time as versions have it.
+// micros returns a time in the unit of versions.
 func micros(t time.Time) records.Version { return records.Version(max(1, t.UnixMicro())) }
 
-// expiry is when a record expires that is written now, rounded up.
+// expiry returns when a record that is written now expires, rounded up.
 func expiry(now time.Time, ttl time.Duration) records.Version {
 	return micros(now) + records.Version((ttl-1)/time.Microsecond) + 1
 }
 
-// saturate makes a duration of microseconds, which may be longer than there is one.
+// saturate converts microseconds to a duration, at most the longest one.
 func saturate(us records.Version) time.Duration {
 	const most = records.Version((1<<63 - 1) / int64(time.Microsecond))
 	return time.Duration(min(us, most)) * time.Microsecond

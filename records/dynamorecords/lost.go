@@ -10,8 +10,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// lostAnswers notices whether any request of a call may have been carried out without an answer
-// that says so, which the SDK then repeats. Only an answer that blames the request says that it was
+// lostAnswers notices whether any request of a call may have taken effect without an answer that
+// says so. The SDK repeats such a request. Only an answer that blames the request says that it did
 // not.
 type lostAnswers struct{ any bool }
 
@@ -23,18 +23,16 @@ func (l *lostAnswers) watch(o *dynamodb.Options) {
 		})
 }
 
-// attempt is called around each request that the SDK makes, one after the other.
+// attempt wraps each request that the SDK makes, one after the other.
 func (l *lostAnswers) attempt(
 	ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 ) (
 	middleware.FinalizeOutput, middleware.Metadata, error) {
 	out, meta, err := next.HandleFinalize(ctx, in)
-	if err != nil {
-		var answer *smithyhttp.ResponseError
-		if !errors.As(err, &answer) || answer.HTTPStatusCode() < http.StatusBadRequest ||
-			answer.HTTPStatusCode() >= http.StatusInternalServerError {
-			l.any = true
-		}
+	answer, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if err != nil && (!ok || answer.HTTPStatusCode() < http.StatusBadRequest ||
+		answer.HTTPStatusCode() >= http.StatusInternalServerError) {
+		l.any = true
 	}
 	return out, meta, err
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"tenaq/internal/work/backoff"
 )
 
 // Schema returns a table of records as a CloudFormation template, for operators who do not use
-// CreateTable. The billing mode is theirs to choose. The index, which is optional, is in it as a
-// comment.
+// CreateTable. They may choose another billing mode. The optional index is in it as a comment.
 func Schema(table string) string {
 	return "# The lines that begin with # are optional: the index by which \"tenaq claims stuck\" finds claims\n" +
 		"# without reading the whole table.\n" + template(table, "# ")
@@ -25,7 +26,7 @@ func Schema(table string) string {
 // SchemaWithIndex is Schema with the index of CreateIndex.
 func SchemaWithIndex(table string) string { return template(table, "") }
 
-// template has what the index needs on lines that begin with prefix.
+// template puts prefix in front of the lines of the index.
 func template(table, prefix string) string {
 	return strings.NewReplacer("{{table}}", strconv.Quote(table), "{{index}}",
 		prefix).Replace(cloudFormation)
@@ -62,12 +63,12 @@ const cloudFormation = `Resources:
         Enabled: true
 `
 
-// createTime is how long DynamoDB may take to make a table.
+// createTime is how long DynamoDB may take to create a table.
 const createTime = 5 * time.Minute
 
-// CreateTable makes the table, billed per request, if it is not there, and waits until it can be
-// used. Any number of processes may call it at once. A table of that name with another key is an
-// error.
+// CreateTable creates the table, billed per request, if there is none, and waits until it can be
+// used. Any number of processes may call it at once. It returns an error if the table has another
+// key.
 func (s *Store) CreateTable(ctx context.Context) error {
 	_, err := s.client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:   &s.table,
@@ -77,8 +78,7 @@ func (s *Store) CreateTable(ctx context.Context) error {
 		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("Key"),
 			KeyType: types.KeyTypeHash}},
 	})
-	var there *types.ResourceInUseException
-	if errors.As(err, &there) {
+	if _, exists := errors.AsType[*types.ResourceInUseException](err); exists {
 		err = nil
 	}
 	if err == nil {
@@ -98,7 +98,7 @@ func (s *Store) CreateTable(ctx context.Context) error {
 	return nil
 }
 
-// checkTable refuses a table that was made for something else.
+// checkTable refuses a table that was created for something else.
 func (s *Store) checkTable(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {
@@ -110,19 +110,19 @@ func (s *Store) checkTable(ctx context.Context) error {
 			return aws.ToString(d.AttributeName) == "Key" &&
 				d.AttributeType == types.ScalarAttributeTypeS
 		}):
-		return errors.New("it is there and its key is not one text named Key; choose another name")
+		return errors.New("it exists and its key is not a string named Key: choose another name")
 	case len(t.Replicas) > 0:
-		return errors.New("it is a global table, whose replicas do not agree on conditions; choose another")
+		return errors.New("it is a global table, whose replicas do not agree on conditions: choose another")
 	}
 	return nil
 }
 
-// indexTime is how long DynamoDB may take to fill an index from a table that has records.
+// indexTime is how long DynamoDB may take to fill an index from an existing table.
 const indexTime = 30 * time.Minute
 
-// CreateIndex gives the table, which exists, the index of ListDue if it has none, and waits until
-// it can be used. The table can be used meanwhile. What it costs: a write that makes a record due,
-// or changes when it is, is one more write, or two.
+// CreateIndex adds the index of ListDue to an existing table if it has none, and waits until the
+// index can be used. The table can be used meanwhile. With the index, a write that sets or changes
+// the time at which a record is due costs one or two more writes.
 func (s *Store) CreateIndex(ctx context.Context) error {
 	if err := s.createIndex(ctx); err != nil {
 		return fmt.Errorf("create the index %s of the table %q: %w", indexName, s.table, err)
@@ -144,7 +144,7 @@ func (s *Store) createIndex(ctx context.Context) error {
 		case status == "" && !asked:
 			if b := out.Table.BillingModeSummary; b == nil ||
 				b.BillingMode != types.BillingModePayPerRequest {
-				return errors.New("the table has provisioned throughput, and so would the index: add it as the printed schema has it, with a throughput of your choice")
+				return errors.New("the table has provisioned throughput, and the index would need it too: add the index of the printed schema yourself, with a throughput of your choice")
 			}
 			if err := s.addIndex(ctx); err != nil {
 				return err
@@ -152,20 +152,16 @@ func (s *Store) createIndex(ctx context.Context) error {
 			asked = true
 			continue
 		}
-		timer := time.NewTimer(indexPause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("it is being made still: %w", ctx.Err())
+		if err := backoff.Sleep(ctx, indexPause); err != nil {
+			return fmt.Errorf("it is still being created: %w", err)
 		}
 	}
 }
 
-// indexPause is between two looks whether the index is there.
+// indexPause is the pause between two checks of the index.
 const indexPause = 2 * time.Second
 
-// indexStatus is empty where there is no index.
+// indexStatus returns the status of the index, empty if there is none.
 func indexStatus(t *types.TableDescription) types.IndexStatus {
 	for _, index := range t.GlobalSecondaryIndexes {
 		if aws.ToString(index.IndexName) == indexName {
@@ -175,7 +171,7 @@ func indexStatus(t *types.TableDescription) types.IndexStatus {
 	return ""
 }
 
-// addIndex asks for the index. Another process may have been faster.
+// addIndex asks DynamoDB for the index. Another process may have done so already.
 func (s *Store) addIndex(ctx context.Context) error {
 	_, err := s.client.UpdateTable(ctx, &dynamodb.UpdateTableInput{
 		TableName: &s.table,
@@ -205,7 +201,7 @@ func (s *Store) addIndex(ctx context.Context) error {
 	return err
 }
 
-// enableTTL has DynamoDB remove what has expired.
+// enableTTL makes DynamoDB remove expired items.
 func (s *Store) enableTTL(ctx context.Context) error {
 	out, err := s.client.DescribeTimeToLive(ctx,
 		&dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
@@ -216,7 +212,7 @@ func (s *Store) enableTTL(ctx context.Context) error {
 		switch d.TimeToLiveStatus {
 		case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
 			if name := aws.ToString(d.AttributeName); name != "TTL" {
-				return fmt.Errorf("it expires items by their attribute %q, and should by TTL", name)
+				return fmt.Errorf("it expires items by their attribute %q, not by TTL", name)
 			}
 			return nil
 		}
@@ -226,8 +222,7 @@ func (s *Store) enableTTL(ctx context.Context) error {
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("TTL"),
 			Enabled: aws.Bool(true)},
 	})
-	if err != nil {
-		// Another process may have been faster.
+	if err != nil { // another process may have done so already
 		again, e := s.client.DescribeTimeToLive(ctx,
 			&dynamodb.DescribeTimeToLiveInput{TableName: &s.table})
 		if e == nil && again.TimeToLiveDescription != nil &&

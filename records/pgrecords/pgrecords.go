@@ -1,22 +1,24 @@
 // Package pgrecords keeps records in PostgreSQL, 12 or later, for all processes that reach it.
 //
-// Every method is one statement and one round trip, whoever else is writing; a Put or Delete that
-// has to wait for another of the same key waits in the server. Age, TTL and versions are by the
-// clock of the server, and versions rise also when that clock is set back. A write was answered
-// when it was on disk: its transaction runs with synchronous_commit = on, or remote_apply where
-// that is the setting, even where the database, the role or the pool say less. That rests on fsync
-// = on, as PostgreSQL comes, and after a fail-over on synchronous replication.
+// Every method is one statement and one round trip. A Put or Delete that must wait for another of
+// the same key waits in the server. Age, TTL and versions are by the clock of the server, and
+// versions rise even when that clock is set back.
+//
+// An answered write is on disk: its transaction runs with synchronous_commit = on, or remote_apply
+// if that is the setting, even if the database, the role or the pool sets less. That relies on the
+// default fsync = on and, after a failover, on synchronous replication.
 //
 // The pool may go through PgBouncer or another pooler in transaction mode: no statement is prepared
-// under a name, and nothing is set that outlives a transaction. Under stricter isolation than read
-// committed, if that is the default of the database, statements that PostgreSQL refuses to
-// serialize are run again. A standby in recovery is refused rather than believed.
+// under a name, and nothing is set that outlives a transaction. If the default isolation of the
+// database is stricter than read committed, statements that PostgreSQL refuses to serialize run
+// again. A standby in recovery is refused.
 //
-// The tables belong to whoever migrates them. Another role needs USAGE on their schema, SELECT,
-// INSERT, UPDATE and DELETE on the table, and SELECT and UPDATE on the table that ends in _meta.
+// The tables belong to the role that migrates them. Another role needs USAGE on their schema,
+// SELECT, INSERT, UPDATE and DELETE on the table, and SELECT and UPDATE on the table that ends in
+// _meta.
 //
-// A deleted record leaves a row without a value behind, which carries its version until Sweep takes
-// it: sweep now and then, also when nothing expires.
+// A deleted record leaves a row with its version but without a value until Sweep removes it. So
+// call Sweep now and then, even if nothing expires.
 package pgrecords
 
 import (
@@ -47,19 +49,19 @@ type Store struct {
 
 var _ records.Store = (*Store)(nil)
 
-// A Config says where the records are. Either Pool or URL is required.
+// A Config says where the records are. Pool or URL is required.
 type Config struct {
-	// Pool is a pool of connections to the database. It remains the caller's to close.
+	// Pool is a pool of connections to the database. The caller closes it.
 	Pool *pgxpool.Pool
 
-	// URL is the address of the database, or the words and environment variables that psql knows.
-	// New makes a pool of it, which Close closes. Of several hosts it uses the one that takes
-	// writes.
+	// URL is the address of the database, or the keywords and environment variables that psql
+	// knows. New opens a pool for it, which Close closes. Of several hosts, it uses the one that
+	// accepts writes.
 	URL string
 
 	// Table is the name of the table, or its schema and name with a dot in between: "tenaq_records"
 	// when empty. Each part has at most 50 letters, digits and underscores. The schema must exist.
-	// Without a schema the search_path of the connection decides, and has to be the same for all
+	// Without a schema, the search_path of the connection decides, and must be the same for all
 	// processes. The names of all other objects of the store begin with that of the table.
 	Table string
 }
@@ -83,11 +85,12 @@ func New(cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("pgrecords: Config.URL: %w", err)
 		}
 	}
-	s.schema = pgdb.Schema{Pool: s.pool, Table: n.meta, Version: schemaVersion, Unfit: errSchema}
+	s.schema = pgdb.Schema{Pool: s.pool, Table: n.of("_meta"), Version: schemaVersion,
+		Unfit: errSchema}
 	return s, nil
 }
 
-// Close closes the pool of Config.URL. One that Config.Pool named stays open.
+// Close closes the pool of Config.URL. It does not close Config.Pool.
 func (s *Store) Close() error {
 	if s.owned {
 		s.pool.Close()
@@ -105,8 +108,8 @@ func (s *Store) Get(ctx context.Context, key string) (records.Record, error) {
 	err := s.query(ctx, func() { standby, r = false, row{} }, func(row pgx.Rows) error {
 		return row.Scan(&standby, &r.value, &r.version, &r.age, &r.ttl)
 	}, `SELECT pg_is_in_recovery(), `+columns("r.")+`, `+s.times()+`
-		FROM (SELECT `+s.names.now+`() AS at OFFSET 0) c
-		LEFT JOIN `+s.names.table+` r ON r.key = $1 AND (r.expires IS NULL OR r.expires > c.at)`, key)
+		FROM (SELECT `+s.names.of("_now")+`() AS at OFFSET 0) c
+		LEFT JOIN `+s.names.of("")+` r ON r.key = $1 AND (r.expires IS NULL OR r.expires > c.at)`, key)
 	switch {
 	case err != nil:
 		return records.Record{}, fmt.Errorf("get record %q: %w", key, err)
@@ -143,7 +146,7 @@ func (s *Store) put(w records.Write) (sql string, args []any) {
 	if bytes == nil {
 		bytes = []byte{} // nil would be NULL
 	}
-	return `SELECT done, ` + columns("") + `, age, ttl FROM ` + s.names.put + `($1, $2, $3, $4)`,
+	return `SELECT done, ` + columns("") + `, age, ttl FROM ` + s.names.of("_put") + `($1, $2, $3, $4)`,
 		[]any{w.Key, bytes, number(w.If), lifetime}
 }
 
@@ -152,7 +155,7 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	if err := records.CheckKey(key); err != nil {
 		return err
 	}
-	_, err := s.change(ctx, key, `SELECT done, `+columns("")+`, age, ttl FROM `+s.names.delete+`($1, $2)`, key, number(version))
+	_, err := s.change(ctx, key, `SELECT done, `+columns("")+`, age, ttl FROM `+s.names.of("_delete")+`($1, $2)`, key, number(version))
 	return named(err, "delete record", key)
 }
 
@@ -160,19 +163,13 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 func (s *Store) List(
 	ctx context.Context, prefix, after string, limit int,
 ) ([]records.Record, error) {
-	for _, key := range []string{prefix, after} {
-		if key != "" {
-			if err := records.CheckKey(key); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
+	limit, err := records.CheckList(limit, prefix, after)
+	if err != nil {
+		return nil, err
 	}
 	var standby bool
 	var list []records.Record
-	err := s.query(ctx, func() { list = nil }, func(rows pgx.Rows) error {
+	err = s.query(ctx, func() { list = nil }, func(rows pgx.Rows) error {
 		var key string
 		var r row
 		if err := rows.Scan(&standby, &key, &r.value, &r.version, &r.age, &r.ttl); err != nil {
@@ -181,8 +178,8 @@ func (s *Store) List(
 		list = append(list, r.record(key))
 		return nil
 	}, `SELECT pg_is_in_recovery(), r.key, `+columns("r.")+`, `+s.times()+`
-		FROM (SELECT `+s.names.now+`() AS at OFFSET 0) c
-		JOIN `+s.names.table+` r ON r.expires IS NULL OR r.expires > c.at
+		FROM (SELECT `+s.names.of("_now")+`() AS at OFFSET 0) c
+		JOIN `+s.names.of("")+` r ON r.expires IS NULL OR r.expires > c.at
 		WHERE r.key >= $1 AND ($2::text IS NULL OR r.key < $2) AND r.key > $3
 		ORDER BY r.key LIMIT $4`, prefix, behind(prefix), after, int64(limit))
 	if err == nil && standby {
@@ -194,27 +191,28 @@ func (s *Store) List(
 	return list, nil
 }
 
-// Sweep gives back the room of up to limit expired records, and of deleted ones.
+// Sweep removes the rows of up to limit expired or deleted records.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	var n int
 	err := s.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
-		`SELECT `+s.names.sweep+`($1)`, int64(min(max(limit, 0), math.MaxInt32)))
+		`SELECT `+s.names.of("_sweep")+`($1)`, int64(min(max(limit, 0), math.MaxInt32)))
 	if err != nil {
 		return 0, fmt.Errorf("sweep records: %w", err)
 	}
 	return n, nil
 }
 
-// times are the columns age and ttl of a record r at the time c.at, in microseconds.
+// times returns the columns age and ttl of a record r at the time c.at, in microseconds.
 func (s *Store) times() string {
-	return s.names.micros + `(c.at - r.written), ` + s.names.micros + `(r.expires - c.at)`
+	micros := s.names.of("_micros")
+	return micros + `(c.at - r.written), ` + micros + `(r.expires - c.at)`
 }
 
-// columns are value and version. Values come as text here, and how PostgreSQL writes bytes is a
-// setting.
+// columns returns the columns value and version. The value is base64, because the text format of
+// bytes is a setting of PostgreSQL.
 func columns(r string) string { return "encode(" + r + "value, 'base64'), " + r + "version" }
 
-// A value is read from base64, or nil from NULL.
+// A value is read from base64, or from NULL as nil.
 type value []byte
 
 func (v *value) Scan(src any) (err error) {
@@ -228,7 +226,8 @@ func (v *value) Scan(src any) (err error) {
 	return err
 }
 
-// A row is a record as columns. All are nil when there is no record, and ttl when it never expires.
+// A row has the columns of a record. All are nil if there is no record; ttl is nil if it never
+// expires.
 type row struct {
 	value             value
 	version, age, ttl *int64
@@ -236,16 +235,14 @@ type row struct {
 
 func (r *row) record(key string) records.Record {
 	rec := records.Record{Key: key, Value: r.value, Version: records.Version(*r.version)}
-	// below zero after a clock was set back
-	rec.Age = max(0, time.Duration(*r.age)*time.Microsecond)
+	rec.Age = max(0, time.Duration(*r.age)*time.Microsecond) // negative after a clock was set back
 	if r.ttl != nil {
 		rec.TTL = saturate(*r.ttl)
 	}
 	return rec
 }
 
-// saturate makes a duration of microseconds. Rounding up may have taken the longest of all beyond
-// what there is.
+// saturate converts microseconds to a duration. Rounding up may exceed the longest one.
 func saturate(us int64) time.Duration {
 	if us > math.MaxInt64/int64(time.Microsecond) {
 		return math.MaxInt64
@@ -253,8 +250,8 @@ func saturate(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// change runs a function that returns a row with done when it has written, one without when there
-// is another record, and none when there is no record.
+// change runs a function. It returns a row with done if it has written, a row without done if there
+// is another record, and no row if there is no record.
 func (s *Store) change(ctx context.Context, key, sql string, args ...any) (records.Record, error) {
 	var done bool
 	var r row
@@ -267,7 +264,7 @@ func (s *Store) change(ctx context.Context, key, sql string, args ...any) (recor
 	return r.outcome(key, done)
 }
 
-// outcome is what became of a change that returned the row.
+// outcome returns the result of a change that returned the row.
 func (r *row) outcome(key string, done bool) (records.Record, error) {
 	switch {
 	case r.version == nil:
@@ -278,12 +275,13 @@ func (r *row) outcome(key string, done bool) (records.Record, error) {
 	return r.record(key), nil
 }
 
-// refusedMax is how often a statement is run that PostgreSQL refuses to serialize, which has
-// written nothing then. Somebody wins each time, so that only a crowd on one key gets there.
+// refusedMax is how often a statement runs that PostgreSQL refuses to serialize. A refused
+// statement has written nothing. One statement wins each time, so only many writers of one key
+// reach the limit.
 const refusedMax = 100
 
-// query runs one statement and hands its rows to each. It calls begin first, again when PostgreSQL
-// refused: rows of a statement that could not be committed mean nothing.
+// query runs one statement and calls each for its rows. It calls begin before each run, because the
+// rows of a refused statement are void.
 func (s *Store) query(
 	ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any,
 ) error {
@@ -307,7 +305,7 @@ func (s *Store) query(
 	}
 }
 
-// number is a version as PostgreSQL has it. No record has one beyond its numbers, nor -1.
+// number converts a version. No record has one beyond the range of int64, and none has -1.
 func number(v records.Version) int64 {
 	if v > math.MaxInt64 {
 		return -1
@@ -315,8 +313,8 @@ func number(v records.Version) int64 {
 	return int64(v)
 }
 
-// behind returns the least string behind all that begin with prefix, in the order of their bytes,
-// which is that of their code points; nil when there is none.
+// behind returns the least string after all that begin with prefix, in the order of bytes, which is
+// also that of code points; nil if there is none.
 func behind(prefix string) *string {
 	for prefix != "" {
 		last, n := utf8.DecodeLastRuneInString(prefix)
@@ -326,7 +324,7 @@ func behind(prefix string) *string {
 		}
 		last++
 		if !utf8.ValidRune(last) {
-			last = 0xE000 // behind the surrogates
+			last = 0xE000 // after the surrogates
 		}
 		prefix += string(last)
 		return &prefix
@@ -334,10 +332,9 @@ func behind(prefix string) *string {
 	return nil
 }
 
-// named adds what was being done to an error, except to a conflict, which is an answer.
+// named adds the operation to an error, except to a conflict.
 func named(err error, doing, key string) error {
-	var c *records.Conflict
-	if err == nil || errors.As(err, &c) {
+	if _, conflict := errors.AsType[*records.Conflict](err); err == nil || conflict {
 		return err
 	}
 	return fmt.Errorf("%s %q: %w", doing, key, err)

@@ -120,18 +120,9 @@ func (m *Memory) remove(key string) {
 func (m *Memory) List(
 	ctx context.Context, prefix, after string, limit int,
 ) ([]records.Record, error) {
-	for _, s := range []string{prefix, after} {
-		if s != "" {
-			if err := records.CheckKey(s); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	limit, err := records.CheckList(limit, prefix, after)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,11 +144,9 @@ func (m *Memory) List(
 func (m *Memory) ListDue(
 	ctx context.Context, prefix string, until time.Time, limit int,
 ) ([]records.Record, error) {
-	if err := ctx.Err(); err != nil {
+	limit, err := records.CheckList(limit, prefix)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

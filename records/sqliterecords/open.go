@@ -12,13 +12,13 @@ import (
 	"tenaq/internal/work/sqlitedb"
 )
 
-// A Config says which file, and how.
+// A Config says where the records are. Path is required.
 type Config struct {
-	// Path is that of the file. Its directory must exist.
+	// Path is the file. Its directory must exist.
 	Path string
 
-	// Wait is how long a call waits for other processes that write; zero is 10 seconds. The context
-	// of the call may end it before.
+	// Wait is how long a call waits for other processes that write: 10 s when zero. The context of
+	// the call may end earlier.
 	Wait time.Duration
 }
 
@@ -27,7 +27,7 @@ const (
 	readersMax  = 4
 )
 
-// New opens the file, creates it if there is none, and brings an older one up to date.
+// New opens the file, creates it if necessary, and updates one of an older version.
 func New(cfg Config) (*Store, error) { return open(cfg, time.Now) }
 
 func open(cfg Config, clock func() time.Time) (*Store, error) {
@@ -59,8 +59,8 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	return s, nil
 }
 
-// prepare brings the file to where it can be used: ours, in the mode in which reads wait for
-// nobody, and with the schema of this version. It changes nothing in a file that is not ours.
+// prepare switches the file to WAL mode and updates its schema. It does not change the file of
+// another program.
 func (s *Store) prepare(wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait+time.Second)
 	defer cancel()
@@ -77,13 +77,13 @@ func (s *Store) prepare(wait time.Duration) error {
 	return s.migrate(ctx)
 }
 
-// inspect returns the version of the file's schema, zero for a file that is empty.
+// inspect returns the version of the schema of the file, or zero if the file is empty.
 func (s *Store) inspect(ctx context.Context) (version int, err error) {
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, s.explain(ctx, "open records", err)
 	}
-	defer func() { _ = tx.Rollback() }() // it only reads
+	defer func() { _ = tx.Rollback() }() // it has only read
 	var application, tables int
 	for query, dst := range map[string]*int{
 		"PRAGMA user_version":                &version,
@@ -105,7 +105,7 @@ func (s *Store) inspect(ctx context.Context) (version int, err error) {
 	return version, nil
 }
 
-// migrate takes the schema to the newest version. Of several processes that try one does.
+// migrate updates the schema to the newest version. If several processes try, one does it.
 func (s *Store) migrate(ctx context.Context) error {
 	return s.write(ctx, "create the schema", func(tx *sql.Tx, _ int64) error {
 		var version int

@@ -132,10 +132,10 @@ func TestOpenRefuses(t *testing.T) {
 		{file("newer.db"), "newer.db: the file has schema 99 and this program knows schemas up to 1; use a newer version of the program"},
 		{file("other.db"), "other.db: this is the SQLite database of another program; name another file"},
 		{file("marked.db"), "marked.db: this is the SQLite database of another program; name another file"},
-		{file("garbage.db"), "no SQLite database, or a damaged one; restore it from a backup, or name another file"},
-		{file("cut.db"), "the file is damaged; stop all programs that use it, and restore it"},
-		{file("missing/records.db"), "see that the file and its directory exist and that this user may write in it"},
-		{dir, "see that the file and its directory exist and that this user may write in it"},
+		{file("garbage.db"), "not a SQLite database, or a damaged one; restore it from a backup, or name another file"},
+		{file("cut.db"), "the file is damaged; stop all programs that use it, then restore it"},
+		{file("missing/records.db"), "check that the file and its directory exist and that this user may write to them"},
+		{dir, "check that the file and its directory exist and that this user may write to them"},
 	} {
 		before, _ := os.ReadFile(tt.path)
 		s, err := New(Config{Path: tt.path})
@@ -208,7 +208,7 @@ func TestFull(t *testing.T) {
 	}
 	limit(20)
 	err := put("large", 200_000)
-	if err == nil || !strings.HasSuffix(err.Error(), "the disk is full; make room, no restart is needed") || !strings.Contains(err.Error(), m.path) {
+	if err == nil || !strings.HasSuffix(err.Error(), "the disk is full; free some space, no restart is needed") || !strings.Contains(err.Error(), m.path) {
 		t.Errorf("put on a full disk: %v", err)
 	}
 	if all, err := s.List(t.Context(), "", "", 0); len(all) != 1 || err != nil {

@@ -2,12 +2,12 @@ package sqliterecords
 
 import "strings"
 
-// applicationID marks the file as one of records: "tenq", in a field that SQLite has for that.
+// applicationID marks the file as a file of records: "tenq", in the field of SQLite for this
+// purpose.
 const applicationID = 0x74656e71
 
-// migrations take the schema from the version that is their index to the next. They never change;
-// what has to be different is a further one. The last statement of each says which version it leads
-// to.
+// migrations update the schema from the version that is their index to the next. They never change;
+// a change of the schema is a new one. The last statement of each sets the new version.
 var migrations = []string{
 	`CREATE TABLE IF NOT EXISTS records (
 	key     TEXT    NOT NULL PRIMARY KEY, -- UTF-8, in the order of its bytes
@@ -31,8 +31,8 @@ PRAGMA user_version = 1;
 `,
 }
 
-// Schema returns the SQL that creates an empty file as Open does, for who wants to see it or to
-// create the file with other tools.
+// Schema returns the SQL that creates an empty file as New does, to read it or to create the file
+// with other tools.
 func Schema() string {
 	return "PRAGMA journal_mode = WAL;\nBEGIN IMMEDIATE;\n\n" + strings.Join(migrations, "\n") +
 		"\nCOMMIT;\n"

@@ -3,23 +3,21 @@
 //
 //	store, err := sqliterecords.New(sqliterecords.Config{Path: "records.db"})
 //
-// Open creates the file where there is none, and brings an older one up to date. What the methods
-// of a Store promise is in package records; beyond that:
+// Package records lists what every Store guarantees. This one also guarantees:
 //
-//   - An answer to a write is on the disk, by fsync: it outlives the process and the machine's
-//     power. A process that is killed in the midst of a write leaves all of it or nothing, and no
-//     lock.
-//   - Writes wait for each other, across processes, up to Config.Wait. Reads wait for nobody.
-//   - The clock is the machine's. When it is set back, versions rise all the same, and records that
-//     were written before count as new, and expire as much later, until it has caught up.
+//   - An answered write has been forced to disk, so it survives the process and a power failure. A
+//     process that is killed during a write leaves all of it or nothing, and no lock.
+//   - Writes wait for each other, across processes, for up to Config.Wait. Reads never wait.
+//   - The clock is that of the machine. If it is set back, versions still rise. Until it has caught
+//     up, records that were written before count as new and expire later.
 //
-// Beside the file lie two more while it is in use, with -wal and -shm behind its name. They belong
-// to it: copy, move and remove the three together and while nobody has them open, or copy the one
-// file with VACUUM INTO at any time. All must be on a local disk: a network file system does not
-// have the locks and the shared memory that processes need between them.
+// While the file is in use, two more files lie beside it, with -wal and -shm after its name. Copy,
+// move and remove the three together while no process has them open, or copy the file at any time
+// with VACUUM INTO. All three must be on a local disk, because a network file system lacks the
+// locks and the shared memory that the processes need.
 //
-// It leaves to others when to Sweep, and how long the file may grow: SQLite uses given-back room
-// again, and does not shrink the file.
+// It leaves to others when to Sweep, and the size of the file: SQLite reuses free space and does
+// not shrink the file.
 package sqliterecords
 
 import (
@@ -27,6 +25,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,22 +38,22 @@ type Store struct {
 	path  string
 	clock func() time.Time
 
-	// One connection writes, so that the writers of this process wait for each other in the pool,
-	// and a few read beside it.
+	// One connection writes, so that the writers of this process wait for each other in the pool. A
+	// few others read.
 	writer, reader *sql.DB
 }
 
 var _ records.Store = (*Store)(nil)
 
-// A row is a record as it is in the file. Times are in microseconds since 1970.
+// A row is a record in the file. Times are in microseconds since 1970.
 type row struct {
 	value   []byte
-	version int64 // of a row that does not exist, zero
+	version int64 // zero for a row that does not exist
 	written int64
 	expires sql.NullInt64
 }
 
-// record is what the row is at a time: nothing, if that is behind its expiry.
+// record returns the record at a time, or the zero value if there is none or it has expired.
 func (r *row) record(key string, now int64) records.Record {
 	if r.version == 0 || r.expires.Valid && r.expires.Int64 <= now {
 		return records.Record{}
@@ -75,14 +74,14 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 func (s *Store) now() int64 { return s.clock().UnixMicro() }
 
-// A querier is a transaction, or a connection of its own.
+// A querier is a transaction or a database.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 const selectRow = `SELECT value, version, written, expires FROM records WHERE key = ?`
 
-// find reads a row; one that does not exist has version zero.
+// find returns a row, or the zero value.
 func find(ctx context.Context, q querier, key string) (r row, err error) {
 	err = q.QueryRowContext(ctx, selectRow, key).Scan(&r.value, &r.version, &r.written, &r.expires)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -134,9 +133,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (rec records.Record, e
 			return err
 		}
 		r := row{
-			value: append([]byte{}, w.Value...), // not nil, which would be NULL
-			// The clock may have been set back since the key had a record, or since it last had
-			// one.
+			value: append([]byte{}, w.Value...), // nil would be NULL
+			// The clock may have been set back since an earlier record of the key.
 			version: max(now, there.version+1, floor+1),
 			written: now,
 		}
@@ -177,8 +175,8 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	})
 }
 
-// Keys with a prefix are neighbours and the prefix is the first of them, so that a lower bound is
-// enough; where they end is seen when it is reached.
+// Keys with a prefix are neighbours, and the prefix is the first of them. So a lower bound is
+// enough: List stops at the first key without the prefix.
 const selectRows = `SELECT key, value, version, written, expires FROM records
 WHERE key >= ? AND key <> ? AND (expires IS NULL OR expires > ?) ORDER BY key LIMIT ?`
 
@@ -186,65 +184,44 @@ WHERE key >= ? AND key <> ? AND (expires IS NULL OR expires > ?) ORDER BY key LI
 func (s *Store) List(
 	ctx context.Context, prefix, after string, limit int,
 ) ([]records.Record, error) {
-	for _, bound := range []string{prefix, after} {
-		if bound == "" {
-			continue
-		}
-		if err := records.CheckKey(bound); err != nil {
-			return nil, err
-		}
-	}
-	if limit < 1 || limit > records.ListMax {
-		limit = records.ListMax
+	limit, err := records.CheckList(limit, prefix, after)
+	if err != nil {
+		return nil, err
 	}
 	now := s.now()
-	rows, err := s.reader.QueryContext(ctx, selectRows, max(prefix, after), after, now, limit)
-	if err != nil {
-		return nil, s.explain(ctx, "list records", err)
-	}
-	defer rows.Close()
 	var found []records.Record
-	for rows.Next() {
+	err = sqlitedb.Each(ctx, s.reader, func(rows *sql.Rows) error {
 		var key string
 		var r row
-		if err := rows.Scan(&key, &r.value, &r.version, &r.written, &r.expires); err != nil {
-			return nil, s.explain(ctx, "list records", err)
-		}
-		if !strings.HasPrefix(key, prefix) {
-			break
+		err := rows.Scan(&key, &r.value, &r.version, &r.written, &r.expires)
+		if err == nil && !strings.HasPrefix(key, prefix) {
+			return errBehind
 		}
 		found = append(found, r.record(key, now))
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}, selectRows, max(prefix, after), after, now, limit)
+	if err != nil && err != errBehind {
 		return nil, s.explain(ctx, "list records", err)
 	}
 	return found, nil
 }
 
+// errBehind ends a List at the first key without the prefix.
+var errBehind = errors.New("the key does not have the prefix")
+
 const deleteExpired = `DELETE FROM records WHERE key IN
 	(SELECT key FROM records WHERE expires <= ? ORDER BY expires LIMIT ?) RETURNING version`
 
-// Sweep gives back the room of up to limit expired records, in one write for which others wait.
+// Sweep removes up to limit expired records, in one write for which other writers wait.
 func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	err = s.write(ctx, "sweep records", func(tx *sql.Tx, now int64) error {
-		rows, err := tx.QueryContext(ctx, deleteExpired, now, max(0, limit))
-		if err != nil {
+		versions, err := sqlitedb.All(ctx, tx, sqlitedb.Column[int64], deleteExpired, now,
+			max(0, limit))
+		if err != nil || len(versions) == 0 {
 			return err
 		}
-		defer rows.Close()
-		var largest int64
-		for rows.Next() {
-			var version int64
-			if err := rows.Scan(&version); err != nil {
-				return err
-			}
-			largest = max(largest, version)
-			n++
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, raiseFloor, largest)
+		n = len(versions)
+		_, err = tx.ExecContext(ctx, raiseFloor, slices.Max(versions))
 		return err
 	})
 	if err != nil {
@@ -253,9 +230,8 @@ func (s *Store) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// write carries out change in a transaction that has the lock for writing from its beginning, which
-// is when the clock is read: what is written later has the later time, unless the clock is set
-// back.
+// write runs change in a transaction that holds the write lock from its beginning. It reads the
+// clock under the lock, so later writes have later times, unless the clock is set back.
 func (s *Store) write(
 	ctx context.Context, doing string, change func(tx *sql.Tx, now int64) error,
 ) error {
@@ -264,9 +240,8 @@ func (s *Store) write(
 		return s.explain(ctx, doing, err)
 	}
 	if err := change(tx, s.now()); err != nil {
-		_ = tx.Rollback() // what went wrong is in err
-		var conflict *records.Conflict
-		if errors.As(err, &conflict) {
+		_ = tx.Rollback() // err says what went wrong
+		if _, conflict := errors.AsType[*records.Conflict](err); conflict {
 			return err
 		}
 		return s.explain(ctx, doing, err)
@@ -277,12 +252,12 @@ func (s *Store) write(
 	return nil
 }
 
-// explain adds to an error what was being done, where, and what an operator can do about it.
+// explain adds to an error the operation, the file, and what an operator can do about it.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	return sqlitedb.Explain(ctx, doing, s.path, err)
 }
 
-// Close ends the use of the file. The last process to do so removes what lies beside it.
+// Close closes the file. The last process to close it removes the files beside it.
 func (s *Store) Close() error {
 	if err := errors.Join(s.reader.Close(), s.writer.Close()); err != nil {
 		return fmt.Errorf("close records in %s: %w", s.path, err)

@@ -1,9 +1,9 @@
-// Package breaker is a circuit breaker as a value: pure, made to be stored and compared, told what
-// the time is. It decides nothing about what a success or a failure is.
+// Package breaker is a circuit breaker as a value that can be stored and compared. Its methods are
+// pure: the time is an argument. The caller decides what a success or a failure is.
 //
-// Closed lets everything through. Failures in a row open it. Open lets nothing through until the
-// cool-down is over, which doubles each time it opens again without having closed in between. Half
-// open lets a few through, and their outcome closes it or opens it again.
+// A closed breaker lets everything through, until failures in a row open it. An open one lets
+// nothing through until its cool-down ends, which doubles each time it opens again without closing.
+// A half-open one lets a few through, and their outcomes close or open it.
 package breaker
 
 import (
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// A State is what a breaker lets through.
+// A State says what a breaker lets through.
 type State string
 
 const (
 	Closed   State = "CLOSED"    // everything
 	Open     State = "OPEN"      // nothing
-	HalfOpen State = "HALF_OPEN" // a few, to find out
+	HalfOpen State = "HALF_OPEN" // a few, to test
 )
 
-// Gauge is the number of a state on a dashboard.
+// Gauge returns the number of a state for dashboards.
 func (s State) Gauge() int {
 	switch s {
 	case Open:
@@ -31,7 +31,7 @@ func (s State) Gauge() int {
 	return 0
 }
 
-// A Policy says when a breaker changes its state. The zero value has defaults.
+// A Policy says when a breaker changes its state. Zero fields have defaults.
 type Policy struct {
 	Failures    int           // in a row that open it: 3 when zero
 	Successes   int           // that close it when it is half open: 2 when zero
@@ -47,17 +47,17 @@ func (p Policy) complete() Policy {
 	return p
 }
 
-// A Breaker is the state of one. The zero value is closed and has seen nothing.
+// A Breaker is the state of a breaker. The zero value is closed.
 type Breaker struct {
 	State        State     `json:"state"`
 	FailureCount int       `json:"failure_count"`     // in a row, while it is closed
-	SuccessCount int       `json:"success_count"`     // since it is half open
-	LastChange   time.Time `json:"last_state_change"` // of State, and of nothing else
-	LastAttempt  time.Time `json:"last_attempt"`      // when something was let through last
+	SuccessCount int       `json:"success_count"`     // since it became half open
+	LastChange   time.Time `json:"last_state_change"` // of State
+	LastAttempt  time.Time `json:"last_attempt"`      // when it last let something through
 	Trips        int       `json:"trips,omitempty"`   // how often it opened since it was closed
 }
 
-// Tick is what time alone does: an open breaker becomes half open when its cool-down is over.
+// Tick makes an open breaker half open when its cool-down has ended.
 func (b Breaker) Tick(p Policy, now time.Time) Breaker {
 	b.State = cmp.Or(b.State, Closed)
 	if b.State == Open && !now.Before(b.Until(p)) {
@@ -66,7 +66,7 @@ func (b Breaker) Tick(p Policy, now time.Time) Breaker {
 	return b
 }
 
-// Until is when an open breaker becomes half open.
+// Until returns when an open breaker becomes half open.
 func (b Breaker) Until(p Policy) time.Time {
 	p = p.complete()
 	d := p.CoolDown
@@ -76,7 +76,7 @@ func (b Breaker) Until(p Policy) time.Time {
 	return b.LastChange.Add(min(d, p.CoolDownMax))
 }
 
-// Attempt records that something was let through.
+// Attempt records that the breaker let something through.
 func (b Breaker) Attempt(now time.Time) Breaker {
 	b.LastAttempt = now
 	return b
@@ -98,8 +98,8 @@ func (b Breaker) Succeed(p Policy, now time.Time) Breaker {
 	return b
 }
 
-// Fail records a failure. What was let through before the breaker opened, and fails now, changes
-// nothing.
+// Fail records a failure. It has no effect on an open breaker, which gets the failures of what it
+// let through before.
 func (b Breaker) Fail(p Policy, now time.Time) Breaker {
 	p = p.complete()
 	b = b.Tick(p, now)
@@ -114,7 +114,7 @@ func (b Breaker) Fail(p Policy, now time.Time) Breaker {
 	return b
 }
 
-// Reopen opens a breaker at once: it was closed by mistake.
+// Reopen opens a breaker at once, if it was closed by mistake.
 func (b Breaker) Reopen(now time.Time) Breaker { return b.trip(now) }
 
 func (b Breaker) trip(now time.Time) Breaker {
@@ -123,7 +123,7 @@ func (b Breaker) trip(now time.Time) Breaker {
 	return b
 }
 
-// to changes the state. What was counted in the one before does not count in the next.
+// to changes the state and resets the counts.
 func (b Breaker) to(s State, now time.Time) Breaker {
 	b.State, b.LastChange = s, now
 	b.FailureCount, b.SuccessCount = 0, 0

@@ -71,7 +71,7 @@ func (o *ours) carry(ctx context.Context) error {
 	if o.queueless {
 		cfg.Client = nowhere{}
 	}
-	relay, err := outbox.NewRelay(cfg)
+	relay, err := outbox.New(cfg)
 	if err != nil {
 		return err
 	}

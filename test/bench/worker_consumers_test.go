@@ -170,7 +170,7 @@ func ofWorker(cfg worker.Config, store string, open func() (records.Store, error
 				return err
 			}
 			defer store.Close()
-			if cfg.Claims, err = claims.New(store, claims.Config{}); err != nil {
+			if cfg.Claims, err = claims.New(claims.Config{Store: store}); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,7 @@ func TestInbox_FD13(t *testing.T) {
 	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	must(t, err)
 	must(t, store.Migrate(t.Context()))
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	must(t, err)
 	box, err := pgoutbox.New(pgoutbox.Config{Pool: pool})
 	must(t, err)

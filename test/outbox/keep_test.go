@@ -71,7 +71,7 @@ func TestExpiredIsInTheTables_FD11_FD16(t *testing.T) {
 func relayFor(t *testing.T, cfg outbox.Config) {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	relay, err := outbox.NewRelay(cfg)
+	relay, err := outbox.New(cfg)
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -65,7 +65,7 @@ func relay(text string) error {
 	if err != nil {
 		return err
 	}
-	r, err := outbox.NewRelay(outbox.Config{
+	r, err := outbox.New(outbox.Config{
 		Box: box, Client: connect(s.Queue), Lease: lease, Rows: 40, Parallel: 4, RetryBase: 10 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

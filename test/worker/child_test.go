@@ -83,7 +83,7 @@ func childMain(settings string) error {
 		return err
 	}
 	defer store.Close()
-	ledger, err := claims.New(store, claims.Config{Lease: c.LedgerLease, Owner: c.Name})
+	ledger, err := claims.New(claims.Config{Store: store, Lease: c.LedgerLease, Owner: c.Name})
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func TestHeartbeats(t *testing.T) {
 			must(t, err)
 		}
 		store := &recordstest.Faulty{Store: recordstest.NewMemory()}
-		ledger, err := claims.New(store, claims.Config{})
+		ledger, err := claims.New(claims.Config{Store: store})
 		must(t, err)
 		var begun, lost atomic.Int64
 		w, err := worker.New(worker.Config{

@@ -101,7 +101,7 @@ func TestKill(t *testing.T) {
 	store, err := sqliterecords.New(sqliterecords.Config{Path: file})
 	must(t, err)
 	defer store.Close()
-	w.ledger, err = claims.New(store, claims.Config{})
+	w.ledger, err = claims.New(claims.Config{Store: store})
 	must(t, err)
 	violations := s.oracle.judge(w.end())
 	t.Log(s.oracle.figures())

@@ -55,7 +55,7 @@ func pullTheCable(t *testing.T, ledgerLease, after time.Duration) time.Duration 
 	store := recordstest.NewMemory()
 	begun := make(chan time.Time, 10)
 	work := func(t *testing.T, client *sqstest.Client, fault func(recordstest.Call) recordstest.Fault) (stop func()) {
-		ledger, err := claims.New(&recordstest.Faulty{Store: store, Fault: fault}, claims.Config{Lease: ledgerLease})
+		ledger, err := claims.New(claims.Config{Store: &recordstest.Faulty{Store: store, Fault: fault}, Lease: ledgerLease})
 		must(t, err)
 		w, err := worker.New(worker.Config{
 			Client: client, QueueURL: url, Claims: ledger, Logger: slog.New(slog.DiscardHandler),

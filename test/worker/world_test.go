@@ -193,7 +193,7 @@ func (w *world) store() records.Store {
 
 func (w *world) newLedger(s records.Store) *claims.Ledger {
 	w.Helper()
-	l, err := claims.New(s, claims.Config{Lease: ledgerLease})
+	l, err := claims.New(claims.Config{Store: s, Lease: ledgerLease})
 	must(w.T, err)
 	return l
 }

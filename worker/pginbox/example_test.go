@@ -35,7 +35,7 @@ func Example() {
 	if err := store.Migrate(ctx); err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}

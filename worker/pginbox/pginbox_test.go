@@ -72,7 +72,7 @@ func open(t testing.TB, url string) (*pgxpool.Pool, *claims.Ledger) {
 	store, err := pgrecords.New(pgrecords.Config{Pool: pool})
 	must(t, err)
 	must(t, store.Migrate(t.Context()))
-	ledger, err := claims.New(store, claims.Config{Lease: lease})
+	ledger, err := claims.New(claims.Config{Store: store, Lease: lease})
 	must(t, err)
 	return pool, ledger
 }
@@ -222,7 +222,7 @@ func TestSentTwice(t *testing.T) {
 // relay sends the rows of the outbox until the end of the test.
 func (r *rig) relay(client outbox.SQS) {
 	r.Helper()
-	relay, err := outbox.NewRelay(outbox.Config{Box: r.box, Client: client, Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	relay, err := outbox.New(outbox.Config{Box: r.box, Client: client, Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	must(r, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -55,7 +55,7 @@ func work(url, queue string) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := claims.New(store, claims.Config{Lease: lease})
+	ledger, err := claims.New(claims.Config{Store: store, Lease: lease})
 	if err != nil {
 		return err
 	}

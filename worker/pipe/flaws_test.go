@@ -43,7 +43,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	server := sqstest.New(t)
-	ledger, err := claims.New(recordstest.NewMemory(), claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 	must(t, err)
 	return &rig{
 		t: t, client: server.Client(), ledger: ledger, events: make(chan string, 100),

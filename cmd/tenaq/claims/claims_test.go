@@ -21,7 +21,7 @@ func TestEachReadsAll(t *testing.T) {
 			}
 		}
 		opened := &cli.RecordStore{Store: store, Place: &cli.SQLitePlace{Path: "memory"}}
-		work, err := claims.New(opened, claims.Config{})
+		work, err := claims.New(claims.Config{Store: opened})
 		if err != nil {
 			t.Fatal(err)
 		}

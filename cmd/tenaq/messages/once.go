@@ -101,7 +101,7 @@ func sendOnce(
 		return err
 	}
 	defer store.Close()
-	work, err := claims.New(store, claims.Config{Prefix: f.once.Ledger,
+	work, err := claims.New(claims.Config{Store: store, Prefix: f.once.Ledger,
 		Retention: f.once.Retention})
 	if err != nil {
 		return cli.Usagef("%v", err)

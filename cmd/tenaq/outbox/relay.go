@@ -157,7 +157,7 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 
 	log, counts := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr), NewMetrics(o)
 	cfg.Box, cfg.Client, cfg.Logger, cfg.Events = o, client{c, counts}, log, counts.events(log)
-	relay, err := outbox.NewRelay(cfg)
+	relay, err := outbox.New(cfg)
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}

@@ -35,7 +35,8 @@ func (f *pipeFlags) run(
 			return err
 		}
 		defer store.Close()
-		cfg.Claims, err = claims.New(store, claims.Config{Prefix: f.ledger, Lease: cfg.Lease})
+		cfg.Claims, err = claims.New(claims.Config{Store: store, Prefix: f.ledger,
+			Lease: cfg.Lease})
 		if err != nil {
 			return cli.Usagef("%v", err)
 		}

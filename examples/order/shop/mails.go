@@ -13,7 +13,7 @@ import (
 // may do this, and no transaction stays open. Mail knows no idempotency key: if the program dies
 // between sending and recording, that one mail is sent again, with the same Message-ID.
 func (s *Shop) SendMails(ctx context.Context, mail func(key, text string)) error {
-	ledger, err := claims.New(s.Store, claims.Config{Prefix: "mail/"})
+	ledger, err := claims.New(claims.Config{Store: s.Store, Prefix: "mail/"})
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func Send(
 	receipts []producer.Receipt, err error,
 ) {
 	// so that a receipt says what became of the order
-	work, err := claims.New(store, claims.Config{})
+	work, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ type Shop struct {
 func (s *Shop) Worker(client worker.SQS, queueURL string) (worker.Config, error) {
 	// The claim ends a little before the message comes back, so that the message does not find its
 	// order busy.
-	ledger, err := claims.New(s.Store, claims.Config{Lease: s.Lease * 2 / 3})
+	ledger, err := claims.New(claims.Config{Store: s.Store, Lease: s.Lease * 2 / 3})
 	return worker.Config{
 		Client: client, QueueURL: queueURL, Claims: ledger, Handler: worker.JSON(s.Handle),
 		Lease: s.Lease,

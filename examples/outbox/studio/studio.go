@@ -90,7 +90,7 @@ func (j Job) Message() outbox.Message {
 // relay sends what is in the outbox. Any number of programs may do that; "tenaq outbox relay" is
 // another one.
 func relay(ctx context.Context, s *Studio, client outbox.SQS) error {
-	r, err := outbox.NewRelay(outbox.Config{
+	r, err := outbox.New(outbox.Config{
 		Box: s.Box, Client: client,
 		Events: outbox.Events{
 			Sent: func(r outbox.Row, messageID string) {
@@ -115,7 +115,7 @@ func work(ctx context.Context, s *Studio, client *sqs.Client, directory, quality
 	if err != nil {
 		return fmt.Errorf("find the queue: %w", err)
 	}
-	ledger, err := claims.New(s.Records, claims.Config{Lease: lease * 2 / 3})
+	ledger, err := claims.New(claims.Config{Store: s.Records, Lease: lease * 2 / 3})
 	if err != nil {
 		return err
 	}

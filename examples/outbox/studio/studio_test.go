@@ -126,7 +126,7 @@ func TestStaleWorker(t *testing.T) {
 	runAll(t, db, "bad", func(said string) bool {
 		return strings.Contains(said, "job-of-video-1, generation 0: attempt 1: failed: "+errStale.Error()) && strings.Contains(said, "job-of-video-2, generation 0: attempt 1: failed: "+errStale.Error())
 	})
-	ledger, err := claims.New(s.Records, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: s.Records})
 	must(t, err)
 	if entry, err := ledger.Entry(t.Context(), "job-of-video-1"); err != nil || entry.State == claims.Completed {
 		t.Errorf("the ledger says %s, error %v", entry.State, err)

@@ -118,7 +118,7 @@ func work(
 	ctx context.Context, client worker.SQS, queueURL string, store records.Store, source,
 	directory string,
 ) error {
-	ledger, err := claims.New(store, claims.Config{})
+	ledger, err := claims.New(claims.Config{Store: store})
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func TestClaimOutlivesTheWindow_FA12(t *testing.T) {
 // effect key, and is taken once.
 func TestCrashBetweenWriteAndRecord_FA15(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
-		ledger, err := claims.New(p.store, claims.Config{Owner: "one who died"})
+		ledger, err := claims.New(claims.Config{Store: p.store, Owner: "one who died"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func sweepBubble(t *testing.T, test func(*sweepRig)) {
 				if !clock {
 					store = clockless{store}
 				}
-				work, err := claims.New(store, claims.Config{Owner: "worker"})
+				work, err := claims.New(claims.Config{Store: store, Owner: "worker"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +81,7 @@ func (rig *sweepRig) hasClock() bool { _, without := rig.store.(clockless); retu
 func (rig *sweepRig) sweeper(watch time.Duration) *Sweeper {
 	rig.Helper()
 	store := &cli.RecordStore{Store: rig.store, Place: &cli.SQLitePlace{Path: "memory"}}
-	work, err := claims.New(store, claims.Config{Owner: "operator"})
+	work, err := claims.New(claims.Config{Store: store, Owner: "operator"})
 	if err != nil {
 		rig.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestSendsOnceInAWhile(t *testing.T) {
 func TestTakesOverADeadProducer(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("order-1", sqstest.Dropped)
-		sends, err := claims.New(rig.store, claims.Config{Prefix: "send/orders/", Lease: 30 * time.Second})
+		sends, err := claims.New(claims.Config{Store: rig.store, Prefix: "send/orders/", Lease: 30 * time.Second})
 		if err != nil {
 			rig.Fatal(err)
 		}

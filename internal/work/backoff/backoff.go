@@ -1,6 +1,6 @@
-// Package backoff computes how long to wait before the next try, and waits.
+// Package backoff computes pauses between retries, and waits.
 //
-// Full and Ceiling are pure: the history and the random number are arguments.
+// Full and Ceiling are pure: the number of attempts and the random number are arguments.
 package backoff
 
 import (
@@ -10,8 +10,7 @@ import (
 )
 
 // Full returns the pause after a number of attempts with full jitter: chance, in [0, 1), times
-// Ceiling. Pauses that are spread over the whole range keep callers that failed together from
-// coming back together.
+// Ceiling. Pauses over the whole range keep callers that failed together from retrying together.
 func Full(attempt int, base, most time.Duration, chance float64) time.Duration {
 	return time.Duration(chance * float64(Ceiling(attempt, base, most)))
 }
@@ -32,7 +31,7 @@ func Ceiling(attempt int, base, most time.Duration) time.Duration {
 // Jitter returns a random duration between half of d and d.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// Sleep waits for d. It returns the error of ctx if that ends first, or has ended.
+// Sleep waits for d. It returns the error of ctx if ctx ends first or has ended.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

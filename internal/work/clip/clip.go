@@ -1,6 +1,5 @@
-// Package clip shortens texts to the length that a store or a protocol takes.
-//
-// It counts bytes, because all limits of SQS and of the record stores are in bytes.
+// Package clip shortens texts to the length that a store or a protocol accepts. It counts bytes,
+// because all limits of SQS and of the record stores are in bytes.
 package clip
 
 import (
@@ -8,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// To returns the first n bytes of s at most, without a character that would be cut in half. What is
-// not UTF-8 becomes a question mark, because SQS and several stores refuse it.
+// To returns at most the first n bytes of s and cuts no character in half. Bytes that are not UTF-8
+// become a question mark, because SQS and several stores refuse them.
 func To(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

@@ -1,23 +1,22 @@
-// Package dedupid makes deduplication ids of the names of work. Every name has one, the same each
-// time, and no two names share one.
+// Package dedupid derives deduplication ids from effect keys. A key always has the same id, and no
+// two keys share one.
 package dedupid
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"tenaq/internal/work/sqslimits"
 )
 
-// Max is how long a deduplication id may be. [DEDUP-1]
-const Max = 128
-
-// hashed begins the deduplication ids of keys that are none themselves.
+// hashed begins the deduplication ids of keys that SQS does not allow as ids.
 const hashed = "sha256-"
 
-// Of is the deduplication id of an effect key: the key itself where SQS allows that, so that
-// people recognise it, else its hash. Different keys have different ids.
+// Of returns the deduplication id of an effect key: the key itself if SQS allows it, so that people
+// recognize it, otherwise its hash.
 func Of(key string) string {
-	legal := len(key) <= Max && !strings.HasPrefix(key, hashed)
+	legal := len(key) <= sqslimits.IDMax && !strings.HasPrefix(key, hashed)
 	for i := 0; legal && i < len(key); i++ {
 		legal = key[i] > ' ' && key[i] <= '~' // letters, digits and punctuation of ASCII
 	}

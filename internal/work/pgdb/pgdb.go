@@ -1,11 +1,12 @@
-// Package pgdb holds what every store in PostgreSQL needs: connecting, checking the version of its
-// tables, and telling errors apart.
+// Package pgdb holds what every store in PostgreSQL needs: it connects, checks the version of the
+// tables, and classifies errors.
 package pgdb
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -27,24 +28,16 @@ const (
 
 // HasCode reports whether PostgreSQL answered with one of the codes.
 func HasCode(err error, codes ...string) bool {
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, code := range codes {
-		if e.Code == code {
-			return true
-		}
-	}
-	return false
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains(codes, e.Code)
 }
 
 // ErrStandby is the error of a call that reached a server in recovery.
 var ErrStandby = errors.New("the server is a standby and may be behind; connect to the primary, for one with target_session_attrs=read-write")
 
-// Connect returns a pool of connections to a database, by its URL, or by the words and environment
-// variables that psql knows. Of several hosts it uses the one that takes writes. It does not wait
-// for a connection.
+// Connect returns a pool of connections to a database, by its URL, or by the keywords and
+// environment variables that psql knows. Of several hosts it uses the one that accepts writes. It
+// does not wait for a connection.
 func Connect(url string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -56,19 +49,18 @@ func Connect(url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), cfg)
 }
 
-// A Schema knows which version the tables of a store have. The version stands in a table of one
-// row.
+// A Schema knows the version of the tables of a store, which is in a table of one row.
 type Schema struct {
 	Pool    *pgxpool.Pool
-	Table   string // that has the version, as SQL names it
-	Version int    // that this program works with
-	Unfit   error  // that the tables are missing, or of another version, for an operator
+	Table   string // the table with the version, quoted for SQL
+	Version int    // the version that this program works with
+	Unfit   error  // says that the tables are missing or have another version, and what to do
 
 	checked atomic.Bool
 }
 
-// Find returns the version of the tables, zero when there are none. A version that is too new is an
-// error.
+// Find returns the version of the tables, or zero if there are none. It returns an error for a
+// version that is newer than this program.
 func (s *Schema) Find(ctx context.Context) (version int, err error) {
 	err = s.Pool.QueryRow(ctx, "SELECT schema FROM "+s.Table, pgx.QueryExecModeExec).Scan(&version)
 	switch {
@@ -84,7 +76,7 @@ func (s *Schema) Find(ctx context.Context) (version int, err error) {
 }
 
 // Check returns an error unless the tables have the version that this program works with. It asks
-// until they do.
+// the database until they do.
 func (s *Schema) Check(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
@@ -99,7 +91,7 @@ func (s *Schema) Check(ctx context.Context) error {
 }
 
 // Migrate applies sql in one transaction if the tables are older than this program. Any number of
-// processes may call it at once; a deadlock between them is tried again.
+// processes may call it at once.
 func (s *Schema) Migrate(ctx context.Context, sql string) error {
 	found, err := s.Find(ctx)
 	if err != nil || found == s.Version {
@@ -113,14 +105,13 @@ func (s *Schema) Migrate(ctx context.Context, sql string) error {
 	})
 }
 
-// ReadCommitted is a transaction that writes, whatever the defaults of the database.
+// ReadCommitted is a transaction that can write, whatever the defaults of the database are.
 var ReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 
-// deadlocksMax is how often a call is made that PostgreSQL ends because of a deadlock.
+// deadlocksMax is how often Retried makes a call.
 const deadlocksMax = 10
 
-// Retried makes a call again when PostgreSQL ended it because it and another transaction waited for
-// each other.
+// Retried makes a call, and makes it again when PostgreSQL ends it because of a deadlock.
 func Retried(call func() error) error {
 	for n := 1; ; n++ {
 		if err := call(); n == deadlocksMax || !HasCode(err, DeadlockDetected) {

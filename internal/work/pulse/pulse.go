@@ -1,8 +1,8 @@
-// Package pulse is the signs of life that workers leave in the store of their ledger: how much of a
-// queue's work they have done and how much has failed. By it a redriver knows that a consumer is
-// well although what was redriven fails.
+// Package pulse counts what the workers of a queue have done. Workers write their counts to the
+// store of their ledger. A redriver reads them, to know that a consumer works although redriven
+// messages fail.
 //
-// Redriven messages do not count: what becomes of them is known otherwise.
+// Redriven messages are not counted, because the redriver learns their outcomes elsewhere.
 package pulse
 
 import (
@@ -16,19 +16,19 @@ import (
 	"tenaq/records"
 )
 
-// Every is how often a worker that has done something says so; Kept is how long that is remembered.
+// Every is how often a worker writes counts that have changed; Kept is how long they stay.
 const (
 	Every = 15 * time.Second
 	Kept  = time.Hour
 )
 
-// Counts are what a worker has done since it started.
+// Counts are the numbers of one worker since it started.
 type Counts struct {
 	Done   int `json:"done"`
 	Failed int `json:"failed"`
 }
 
-// A Writer counts what one worker does with one queue. It may be used from any goroutine.
+// A Writer counts what one worker does with one queue. It is safe for concurrent use.
 type Writer struct {
 	store records.Store
 	key   string
@@ -39,14 +39,14 @@ type Writer struct {
 	version records.Version
 }
 
-// NewWriter returns a Writer for a worker that has an id of its own.
+// NewWriter returns a Writer for a worker with a unique id.
 func NewWriter(store records.Store, queue, worker string) *Writer {
 	return &Writer{store: store, key: prefix(queue) + worker}
 }
 
 func prefix(queue string) string { return "pulse/" + queue + "/" }
 
-// Done counts work that was done; Failed an attempt that failed.
+// Done counts completed work, and Failed counts a failed attempt.
 func (w *Writer) Done()   { w.add(Counts{Done: 1}) }
 func (w *Writer) Failed() { w.add(Counts{Failed: 1}) }
 
@@ -57,7 +57,7 @@ func (w *Writer) add(c Counts) {
 	w.counts.Failed += c.Failed
 }
 
-// Run writes the counts while they change, until ctx ends. What cannot be written is written later.
+// Run writes the counts when they change, until ctx ends. It retries failed writes later.
 func (w *Writer) Run(ctx context.Context) {
 	ticker := time.NewTicker(Every)
 	defer ticker.Stop()
@@ -82,23 +82,21 @@ func (w *Writer) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Every)
 	defer cancel()
 	r, err := w.store.Put(ctx, records.Write{Key: w.key, Value: value, If: version, TTL: Kept})
-	var conflict *records.Conflict
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case err == nil:
+	if conflict, ok := errors.AsType[*records.Conflict](err); ok {
+		w.version = conflict.Current.Version // the record expired, or an answer was lost
+	} else if err == nil {
 		w.written, w.version = counts, r.Version
-	case errors.As(err, &conflict): // it expired, or an answer was lost
-		w.version = conflict.Current.Version
 	}
 	return err
 }
 
-// Read returns the counts of the workers of a queue that did something lately, by worker.
+// Read returns the counts of the recently active workers of a queue, by worker.
 func Read(ctx context.Context, store records.Store, queue string) (map[string]Counts, error) {
 	found, err := store.List(ctx, prefix(queue), "", 0)
 	if err != nil {
-		return nil, fmt.Errorf("read what the workers of %s have done: %w", queue, err)
+		return nil, fmt.Errorf("read the counts of the workers of %s: %w", queue, err)
 	}
 	all := make(map[string]Counts, len(found))
 	for _, r := range found {

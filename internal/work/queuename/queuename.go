@@ -7,3 +7,6 @@ import "strings"
 
 // Of returns the name of a queue that is given by its URL, its ARN or its name.
 func Of(queue string) string { return queue[strings.LastIndexAny(queue, "/:")+1:] }
+
+// IsFIFO reports whether a queue that is given by its URL, its ARN or its name is a FIFO queue.
+func IsFIFO(queue string) bool { return strings.HasSuffix(queue, ".fifo") }

@@ -1,5 +1,5 @@
-// Package sqlitedb holds what every store in SQLite needs: it opens files so that an answer is
-// durable, and it classifies and explains the errors of SQLite. It works with any driver of package
+// Package sqlitedb holds what every store in SQLite needs: it opens files so that writes are
+// durable, reads rows, and classifies and explains errors. It works with any driver of package
 // database/sql.
 package sqlitedb
 
@@ -12,8 +12,7 @@ import (
 	"strings"
 )
 
-// Result codes of SQLite, without the extension above the lowest byte. Source:
-// https://sqlite.org/rescode.html
+// Primary result codes of SQLite. Source: https://sqlite.org/rescode.html
 const (
 	perm     = 3
 	busy     = 5
@@ -29,28 +28,28 @@ const (
 	notADB   = 26
 )
 
-// advice says what an operator can do about an error.
+// advice tells an operator what to do about an error.
 var advice = map[int]string{
 	perm:     "let this user read and write the file and its directory",
-	busy:     "another process has been writing for too long; stop it if it hangs, it leaves no lock behind",
-	readOnly: "let this user write the file and its directory, and see that the disk is not mounted read-only",
-	ioErr:    "the disk does not work as it should; look into the log of the system",
-	corrupt:  "the file is damaged; stop all programs that use it, and restore it and the files -wal and -shm beside it from one backup",
-	full:     "the disk is full; make room, no restart is needed",
-	cantOpen: "see that the file and its directory exist and that this user may write in it",
-	notADB:   "this is no SQLite database, or a damaged one; restore it from a backup, or name another file",
+	busy:     "another process has been writing for too long; stop it if it hangs, which releases the lock",
+	readOnly: "let this user write the file and its directory, and check that the disk is not mounted read-only",
+	ioErr:    "the disk returns errors; look into the log of the system",
+	corrupt:  "the file is damaged; stop all programs that use it, then restore it and the files -wal and -shm beside it from one backup",
+	full:     "the disk is full; free some space, no restart is needed",
+	cantOpen: "check that the file and its directory exist and that this user may write to them",
+	notADB:   "this is not a SQLite database, or a damaged one; restore it from a backup, or name another file",
 }
 
 // code returns the result code in an error, or zero.
 func code(err error) int {
-	var e interface{ Code() int } // of modernc.org/sqlite
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &e):
+	}
+	var e interface{ Code() int } // of modernc.org/sqlite
+	if errors.As(err, &e) {
 		return e.Code() & 0xff
 	}
-	// Other drivers have types of their own. All of them repeat SQLite's words.
+	// Other drivers have error types of their own, but all of them repeat SQLite's text.
 	for words, code := range map[string]int{
 		"database is locked":                   busy,
 		"attempt to write a readonly database": readOnly,
@@ -67,11 +66,11 @@ func code(err error) int {
 	return 0
 }
 
-// IsBusy reports whether another connection held the lock.
+// IsBusy reports whether another connection holds the lock.
 func IsBusy(err error) bool { return code(err) == busy }
 
-// IsStatement reports whether an error is the fault of the SQL, and not of the file, the machine,
-// the connection or another process.
+// IsStatement reports whether the SQL caused an error, and not the file, the machine, the
+// connection or another process.
 func IsStatement(err error) bool {
 	c := code(err)
 	switch c {
@@ -83,8 +82,8 @@ func IsStatement(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// Explain adds to an error what was being done, where, and what an operator can do about it. Once
-// the context of the call has ended it is the reason, whatever that looks like to the driver.
+// Explain adds to an error what was being done, where, and what an operator can do about it. If the
+// context of the call has ended, that is the cause, whatever the driver reports.
 func Explain(ctx context.Context, doing, where string, err error) error {
 	if err == nil {
 		return nil

@@ -18,12 +18,12 @@ import (
 type Options struct {
 	Wait        time.Duration // how long a statement waits for other writers
 	Connections int           // at most
-	Lock        string        // of a transaction when it begins: "immediate" or "deferred"
+	Lock        string        // when a transaction takes it: "immediate" or "deferred"
 	Existing    bool          // do not create the file
 }
 
-// Open returns a pool of connections to a file. What they write is on disk when they answer, also
-// on systems where an fsync alone is not enough.
+// Open returns a pool of connections to a file. Their commits are on disk when they return, also on
+// systems where an fsync alone is not enough.
 func Open(path string, o Options) (*sql.DB, error) {
 	values := url.Values{
 		"_pragma": {
@@ -46,8 +46,8 @@ func Open(path string, o Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// UseWAL switches a file to a write-ahead log, which is permanent, so that readers and writers do
-// not wait for each other. SQLite does not wait for others that are about to do the same.
+// UseWAL permanently switches a file to a write-ahead log, so that readers and writers do not wait
+// for each other. It retries, because SQLite does not wait for others that switch the same file.
 func UseWAL(ctx context.Context, db *sql.DB) error {
 	for {
 		var mode string
@@ -56,7 +56,7 @@ func UseWAL(ctx context.Context, db *sql.DB) error {
 		case err == nil && mode == "wal":
 			return nil
 		case err == nil:
-			return fmt.Errorf("SQLite cannot share a file there (journal mode %s); put it on a local disk", mode)
+			return fmt.Errorf("SQLite cannot share a file there (journal mode %s): put it on a local disk", mode)
 		case !IsBusy(err) || ctx.Err() != nil:
 			return err
 		}

@@ -1,19 +1,16 @@
-// Package trail packs what a piece of work carries with it when its message is sent again as
-// another one: into a dead-letter queue, back out of it, into a parking lot. SQS gives every send a
-// new message id and forgets deduplication ids, so without it nothing would show that two messages
-// are the same work: a card would be charged again after a redrive, and poison would be counted
-// from zero for ever.
+// Package trail packs the identity and the history of a piece of work into its message. A message
+// that is sent on, to a dead-letter queue, back from it or to a parking lot, gets a new message id,
+// and SQS forgets deduplication ids. The trail shows that two messages are the same work. Without
+// it, a redrive would charge a card again, and the strikes of poison would restart at zero.
 //
-// It is one user attribute, named Attribute, because SQS allows ten in all and most of them belong
-// to the user. Its value is written like the query of a URL, so people can read it:
+// The trail is one user attribute, because SQS allows ten in all and most of them belong to the
+// user. Its value has the form of a URL query, so people can read it:
 //
 //	v=1&key=order-17&lineage=2f1c...&redrives=2&reason=card+declined
 //
-// Fields that this version does not know are kept, so an older program does not lose what a newer
-// one wrote.
+// Unknown fields are kept, so an older program does not lose what a newer one wrote.
 //
-// Nothing in a trail is to be trusted more than the rest of the message: every sender can write
-// one.
+// Any sender can write a trail, so trust it no more than the rest of the message.
 package trail
 
 import (
@@ -34,40 +31,36 @@ import (
 // Attribute is the name of the user attribute.
 const Attribute = "tenaq"
 
-// AttributesMax is how many user attributes SQS allows a message.
-const AttributesMax = 10
-
 // Limits of fields, in bytes. KeyMax leaves room for the prefix of a ledger and a generation.
 const (
 	KeyMax    = 512
 	ReasonMax = 1024
 )
 
-// A Trail is what one attribute holds. The zero value is that of a message that has none.
+// A Trail is the content of the attribute. The zero value stands for a message without a trail.
 type Trail struct {
-	Key        string // what the producer calls the work; empty if it gave it no name
-	Generation int    // raised only by an intended replay of completed work
-	Lineage    string // message id of the first message; empty on the first one itself
-	Redrives   int    // how often it was brought back from a dead-letter queue
-	Strikes    int    // how often it then failed while others succeeded
-	// when the first message was sent, to the millisecond; zero on the first one itself
+	Key        string // the name that the producer gave to the work, if any
+	Generation int    // raised only by a deliberate replay of completed work
+	Lineage    string // message id of the first message; empty on the first message itself
+	Redrives   int    // number of redrives from a dead-letter queue
+	Strikes    int    // number of failures after a redrive while others succeeded
+	// when the first message was sent, to the millisecond; zero on the first message itself
 	FirstSent time.Time
 
-	// Died is when it became a dead letter, of one that was sent to its dead-letter queue again
-	// since; else zero.
+	// Died is when the message became a dead letter, if it was sent to its dead-letter queue again
+	// since; otherwise zero.
 	Died time.Time
 
-	// Of a dead letter: why, after how many attempts, the ARN of the queue it comes from, and
-	// whether its handler said that no attempt will ever succeed.
-	Reason   string
+	// Of a dead letter:
+	Reason   string // why its last attempt failed
 	Attempts int
-	Source   string
-	Poison   bool
+	Source   string // ARN of the queue that it comes from
+	Poison   bool   // its handler said that no attempt will ever succeed
 
 	unknown url.Values // fields of later versions
 }
 
-// Names of the fields.
+// The names of the fields.
 const (
 	fieldVersion    = "v"
 	fieldKey        = "key"
@@ -83,8 +76,8 @@ const (
 	fieldPoison     = "poison"
 )
 
-// Of returns the trail among the attributes of a message. It fails when there is one that cannot be
-// read: then it is unknown what work the message belongs to.
+// Of returns the trail among the attributes of a message. It returns an error if it cannot read the
+// trail, because then it is unknown which work the message belongs to.
 func Of(attributes map[string]types.MessageAttributeValue) (Trail, error) {
 	a, ok := attributes[Attribute]
 	if !ok {
@@ -97,12 +90,12 @@ func Of(attributes map[string]types.MessageAttributeValue) (Trail, error) {
 	return t, nil
 }
 
-// Attach returns attributes with the trail in place of the one they had. It reports false, and
-// changes nothing, when that would be more attributes than SQS allows.
+// Attach returns a copy of attributes with this trail. If that would be more attributes than SQS
+// allows, it returns the attributes unchanged and false.
 func (t Trail) Attach(
 	attributes map[string]types.MessageAttributeValue,
 ) (with map[string]types.MessageAttributeValue, ok bool) {
-	if _, has := attributes[Attribute]; !has && len(attributes) >= AttributesMax {
+	if MayBeAside(attributes) {
 		return attributes, false
 	}
 	with = maps.Clone(attributes)
@@ -114,10 +107,10 @@ func (t Trail) Attach(
 	return with, true
 }
 
-// IsZero reports whether the trail says nothing.
+// IsZero reports whether the trail is empty.
 func (t Trail) IsZero() bool { return t.String() == "v=1" }
 
-// String is the value of the attribute.
+// String returns the value of the attribute.
 func (t Trail) String() string {
 	v := maps.Clone(t.unknown)
 	if v == nil {
@@ -148,15 +141,15 @@ func (t Trail) String() string {
 	return strings.TrimSuffix(fieldVersion+"=1&"+v.Encode(), "&")
 }
 
-// parse reads the value of the attribute. Other versions are refused: their fields may mean
-// something else.
+// parse reads the value of the attribute. It refuses other versions, whose fields may differ in
+// meaning.
 func parse(s string) (t Trail, err error) {
 	v, err := url.ParseQuery(s)
 	if err != nil {
 		return t, err
 	}
 	if got := v.Get(fieldVersion); got != "1" {
-		return t, fmt.Errorf("it has version %q, this program knows 1: use the version of the program that wrote it", got)
+		return t, fmt.Errorf("it has version %q and this program knows 1: use the version of the program that wrote it", got)
 	}
 	v.Del(fieldVersion)
 	text := func(name string) string {
@@ -168,7 +161,7 @@ func parse(s string) (t Trail, err error) {
 		s := text(name)
 		n, bad := strconv.Atoi(cmp.Or(s, "0"))
 		if bad != nil || n < 0 {
-			err = cmp.Or(err, fmt.Errorf("%s is %q, which is no number", name, s))
+			err = cmp.Or(err, fmt.Errorf("%s is %q, which is not a number", name, s))
 		}
 		return n
 	}
@@ -184,7 +177,7 @@ func parse(s string) (t Trail, err error) {
 		t.Died = time.UnixMilli(int64(ms)).UTC()
 	}
 	if len(t.Key) > KeyMax {
-		err = cmp.Or(err, fmt.Errorf("its key has %d bytes, %d are allowed", len(t.Key), KeyMax))
+		err = cmp.Or(err, fmt.Errorf("its key has %d bytes and %d are allowed", len(t.Key), KeyMax))
 	}
 	if len(v) > 0 {
 		t.unknown = v

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/work/sqslimits"
 	"tenaq/records/recordstest"
 )
 
@@ -62,12 +63,12 @@ func TestRoom(t *testing.T) {
 	for _, name := range strings.Split("a b c d e f g h i j", " ") {
 		full[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String("x")}
 	}
-	if with, ok := (Trail{Key: "k"}).Attach(full); ok || len(with) != AttributesMax {
+	if with, ok := (Trail{Key: "k"}).Attach(full); ok || len(with) != sqslimits.AttributesMax {
 		t.Errorf("attached to %d attributes: %v", len(with), ok)
 	}
 	delete(full, "a")
 	with, ok := Trail{Key: "k"}.Attach(full)
-	if !ok || len(with) != AttributesMax || len(full) != AttributesMax-1 {
+	if !ok || len(with) != sqslimits.AttributesMax || len(full) != sqslimits.AttributesMax-1 {
 		t.Errorf("attached to the tenth place: %v, %d attributes, and %d in the original", ok, len(with), len(full))
 	}
 	if with, ok = (Trail{Key: "other"}).Attach(with); !ok {

@@ -83,7 +83,7 @@ func run(c *stage.Crew) []stage.Row {
 	defer books.Close()
 	defer store.Close()
 	p.shop = &shop.Shop{Books: books, Store: store, Lease: lease}
-	p.ledger, err = claims.New(store, claims.Config{})
+	p.ledger, err = claims.New(claims.Config{Store: store})
 	p.Must(err)
 	p.bank = newBank(p)
 	p.On = p.on

@@ -51,7 +51,7 @@ func role(main func(*process)) stage.Role {
 
 // newLedger returns the ledger of the workers. A claim ends before its message comes back.
 func newLedger(s *studio.Studio) (*claims.Ledger, error) {
-	return claims.New(s.Records, claims.Config{Lease: lease * 2 / 3})
+	return claims.New(claims.Config{Store: s.Records, Lease: lease * 2 / 3})
 }
 
 // errEnough ends a transaction that is to be rolled back.
@@ -106,7 +106,7 @@ func (p *process) uploadOne(u upload) {
 // relay is a relay with few rows in hand, so that it passes each step often.
 func (p *process) relay() {
 	watched := &watchedBox{Box: p.studio.Box, p: p, jobs: make(map[string]string)}
-	r, err := outbox.NewRelay(outbox.Config{
+	r, err := outbox.New(outbox.Config{
 		Box: watched, Client: &watchedQueue{p.API, p}, Queues: p.Queues,
 		Rows: 4, Parallel: 2, Lease: lease, RetryBase: 50 * time.Millisecond,
 		Events: outbox.Events{Lost: func(r outbox.Row) { p.tell(pointLost, r.Dedup) }},

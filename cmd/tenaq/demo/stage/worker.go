@@ -21,7 +21,7 @@ func (a *Act) OpenRecords(
 ) (*sqliterecords.Store, *claims.Ledger) {
 	store, err := sqliterecords.New(sqliterecords.Config{Path: RecordsFile(dir)})
 	a.Must(err)
-	ledger, err := claims.New(store, claims.Config{Lease: lease})
+	ledger, err := claims.New(claims.Config{Store: store, Lease: lease})
 	a.Must(err)
 	return store, ledger
 }
