@@ -278,7 +278,7 @@ func TestEndedUnderFaults(t *testing.T) {
 			if fails := n == 3; yes || fails != (err != nil) || errors.Is(err, claims.ErrLost) {
 				t.Errorf("%d faults: ended: %t, error %v", n, yes, err)
 			}
-			if err != nil && !strings.HasPrefix(err.Error(), `find out whether the claim on "k" has been ended: `) {
+			if err != nil && !strings.HasPrefix(err.Error(), `check whether the claim on "k" has been ended: `) {
 				t.Errorf("error %q", err)
 			}
 			must(t, c.Complete(t.Context(), nil))

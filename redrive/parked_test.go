@@ -252,7 +252,7 @@ func TestParkedAside(t *testing.T) {
 		if err != nil || len(all) != 1 || !strings.Contains(all[0].Why, "the store of the redrivers holds") {
 			t.Fatalf("got %+v, error %v", all, err)
 		}
-		if err := blind.Release(t.Context(), all[0], r.work); err == nil || !strings.Contains(err.Error(), "name that store") {
+		if err := blind.Release(t.Context(), all[0], r.work); err == nil || !strings.Contains(err.Error(), "pass that store") {
 			t.Errorf("got %v", err)
 		}
 		if err := blind.GiveBack(t.Context(), all); err != nil {
@@ -287,7 +287,7 @@ func TestParkedRefusals(t *testing.T) {
 		}{
 			{"a", "", "does not say which queue it came from: name one"},
 			{"b", "", "the queue it came from, arn:aws:sqs:us-east-1:000000000000:gone: "},
-			{"a", r.parked, "is where it is parked: name another queue"},
+			{"a", r.parked, "it is parked in "},
 			{"a", fifo, "it has no message group, which other.fifo requires: name a standard queue"},
 		} {
 			lot := r.lot()

@@ -11,13 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/sqslimits"
 )
 
-// A batcher gathers entries of one operation into requests of up to ten: requests are what a queue
-// counts, and SQS bills. The first entry goes at once. What comes while a request is under way goes
-// together with the next: when there are ten, when that request has ended, or after gatherMax.
+// A batcher gathers entries of one operation into requests of up to ten, because SQS bills
+// requests. It sends the first entry at once. Entries that come during a request wait for the next
+// one. That goes when there are ten, when the request in progress has ended, or after gatherMax.
 type batcher[T any] struct {
-	send func([]T) []error // carries out a request; one error for each entry
+	send func([]T) []error // carries out a request; returns one error per entry
 
 	mu      sync.Mutex
 	waiting []batched[T]
@@ -29,15 +31,15 @@ type batched[T any] struct {
 	done  chan<- error
 }
 
-// batchersMax is how many requests of one operation are under way at once.
+// batchersMax is the maximum number of concurrent requests of one operation.
 const batchersMax = 4
 
-// do carries out an entry and returns what became of it.
+// do carries out an entry and returns its error.
 func (b *batcher[T]) do(entry T) error {
 	done := make(chan error, 1)
 	b.mu.Lock()
 	b.waiting = append(b.waiting, batched[T]{entry, done})
-	if b.running == 0 || len(b.waiting) >= receiveMax {
+	if b.running == 0 || len(b.waiting) >= sqslimits.BatchMax {
 		b.start()
 	}
 	b.mu.Unlock()
@@ -47,12 +49,13 @@ func (b *batcher[T]) do(entry T) error {
 	case <-time.After(gatherMax):
 	}
 	b.mu.Lock()
-	b.start() // the requests under way take their time
+	b.start() // the requests in progress are slow
 	b.mu.Unlock()
 	return <-done
 }
 
-// start begins a request with what waits, if there may be another. The mutex is held.
+// start begins a request with the waiting entries, if another request is allowed. The caller holds
+// the mutex.
 func (b *batcher[T]) start() {
 	if len(b.waiting) > 0 && b.running < batchersMax {
 		b.running++
@@ -60,12 +63,13 @@ func (b *batcher[T]) start() {
 	}
 }
 
-// run sends what waits, and goes on while there are whole requests, or no other run does.
+// run sends the waiting entries. It continues while there are full requests, or while it is the
+// only run.
 func (b *batcher[T]) run() {
-	runtime.Gosched() // what is ending at this moment comes along
+	runtime.Gosched() // include entries that come at this moment
 	for {
 		b.mu.Lock()
-		batch := b.waiting[:min(len(b.waiting), receiveMax)]
+		batch := b.waiting[:min(len(b.waiting), sqslimits.BatchMax)]
 		b.waiting = b.waiting[len(batch):]
 		b.mu.Unlock()
 
@@ -73,14 +77,14 @@ func (b *batcher[T]) run() {
 		for i := range batch {
 			entries[i] = batch[i].entry
 		}
-		if len(entries) > 0 { // another may have taken them
+		if len(entries) > 0 { // another run may have taken them
 			for i, err := range b.send(entries) {
 				batch[i].done <- err
 			}
 		}
 
 		b.mu.Lock()
-		if len(b.waiting) == 0 || len(b.waiting) < receiveMax && b.running > 1 {
+		if len(b.waiting) == 0 || len(b.waiting) < sqslimits.BatchMax && b.running > 1 {
 			b.running--
 			b.mu.Unlock()
 			return
@@ -89,17 +93,17 @@ func (b *batcher[T]) run() {
 	}
 }
 
-// requestMax bounds one request to the queue, the tries of the client included.
+// requestMax is the time limit of a request to the queue, including the retries of the client.
 const requestMax = 15 * time.Second
 
-// A show is a change of the visibility of a message: hidden for so long from now on.
+// A show changes the visibility of a message.
 type show struct {
 	handle string
-	after  time.Duration
+	after  time.Duration // how long the message is hidden from now on
 }
 
-// changeVisibility carries out one request. Its errors are *entryError where the queue refused an
-// entry.
+// changeVisibility carries out one request. The error of an entry that the queue refused is an
+// *entryError.
 func (w *Worker) changeVisibility(ctx context.Context, entries []show) []error {
 	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &w.cfg.QueueURL}
 	for i, e := range entries {
@@ -132,7 +136,7 @@ func (w *Worker) deleteMessages(ctx context.Context, handles []string) []error {
 	return outcomes(out.Failed, len(handles))
 }
 
-// alike is the same error for each of n entries.
+// alike returns the same error for each of n entries.
 func alike(err error, n int) []error {
 	errs := make([]error, n)
 	for i := range errs {
@@ -141,7 +145,7 @@ func alike(err error, n int) []error {
 	return errs
 }
 
-// outcomes sorts the refusals of a batch by entry.
+// outcomes returns the error of each of n entries.
 func outcomes(failed []types.BatchResultErrorEntry, n int) []error {
 	errs := make([]error, n)
 	for _, f := range failed {
@@ -152,7 +156,7 @@ func outcomes(failed []types.BatchResultErrorEntry, n int) []error {
 	return errs
 }
 
-// An entryError is why the queue did not carry out one entry of a batch.
+// An entryError says why the queue refused one entry of a batch.
 type entryError struct {
 	code, message string
 	senderFault   bool
@@ -160,8 +164,8 @@ type entryError struct {
 
 func (e *entryError) Error() string { return fmt.Sprintf("%s: %s", e.code, e.message) }
 
-// final reports whether the same entry would be refused again: the receipt handle is no longer
-// good. Throttling is the sender's fault too, and passes.
+// final reports whether the queue would refuse the same entry again, because the receipt handle is
+// no longer valid. Throttling is also a sender fault, but passes.
 func (e *entryError) final() bool {
 	switch e.code {
 	case "RequestThrottled", "ThrottlingException", "Throttling", "RequestLimitExceeded":

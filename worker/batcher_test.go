@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // requests are those of a batcher in a bubble. Each takes ten milliseconds, or as long as slow says
@@ -82,7 +84,7 @@ func TestBatcherGathers(t *testing.T) {
 			r.all(t, name, 10)
 		}
 		entries, largest := r.total()
-		if entries != 10*rounds || largest > receiveMax || len(r.log) > 2*rounds {
+		if entries != 10*rounds || largest > sqslimits.BatchMax || len(r.log) > 2*rounds {
 			t.Errorf("%d entries in %d requests of at most %d, want %d in at most %d: %q", entries, len(r.log), largest, 10*rounds, 2*rounds, r.log)
 		}
 	})
@@ -134,7 +136,7 @@ func TestBatcherBounded(t *testing.T) {
 				t.Errorf("%d requests began at %s, want at most %d", n, at, batchersMax)
 			}
 		}
-		if entries != 400 || largest > receiveMax || len(r.log) > 45 {
+		if entries != 400 || largest > sqslimits.BatchMax || len(r.log) > 45 {
 			t.Errorf("%d entries in %d requests of at most %d, want 400 in 40 to 45", entries, len(r.log), largest)
 		}
 	})

@@ -11,17 +11,15 @@ import (
 	"tenaq/offload"
 )
 
-// fetchMax bounds the time in which a body has to be fetched. The lease and the claim are renewed
-// meanwhile.
+// fetchMax is the time limit for fetching a body. The lease and the claim are renewed meanwhile.
 const fetchMax = 5 * time.Minute
 
-// fetch gets the body of a message that is kept beside the queue. Its key is told then, if it is
-// for Config.Key to tell.
+// fetch fetches the body of a message that has a pointer. Then Config.Key, if set, names the work.
 func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchMax)
 	defer cancel()
 	body, attributes, err := w.cfg.Offload.In(ctx, d.Body, d.Attributes)
-	// the store has answered
+	// In these cases, the store has answered.
 	if err == nil || errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrTooLarge) {
 		w.bodies.note(true)
 	}
@@ -35,18 +33,18 @@ func (w *Worker) fetch(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// noBody reports whether an error of fetch says that there is no body to be had for the message,
-// now or later.
+// noBody reports whether an error of fetch says that there is no body, now or later.
 func noBody(err error) bool {
 	return errors.Is(err, offload.ErrNotFound) || errors.Is(err, offload.ErrPointer) ||
 		errors.Is(err, offload.ErrTooLarge)
 }
 
-// fetchEarly fetches bodies before the claims, for the functions that name the work and describe
-// it: all of them at once, because a claim that is won would not be renewed during the next fetch.
-// When there is no body to be had and no name without it, it is unknown what work the message is.
-// Without a name to be found it is tried again under the claim, where attempts are counted: the
-// work may be done, and its body deleted.
+// fetchEarly fetches bodies before the claims, for Config.Key and Config.Memo. It fetches all of
+// them at once, because a claim would not be renewed during the next fetch.
+//
+// If there is no body and Config.Key needs it, the work of the message is unknown. If only
+// Config.Memo needs it, the fetch is repeated under the claim, where attempts count: the work may
+// be done, and its body deleted.
 func (w *Worker) fetchEarly(unit []*delivery) {
 	if w.cfg.Key == nil && w.cfg.Memo == nil {
 		return
@@ -62,7 +60,7 @@ func (w *Worker) fetchEarly(unit []*delivery) {
 	})
 }
 
-// away returns those whose bodies have not been fetched yet.
+// away returns the messages whose bodies have not been fetched.
 func away(unit []*delivery) (some []*delivery) {
 	for _, d := range unit {
 		if d.away {
@@ -78,7 +76,7 @@ func (w *Worker) fetchLate(unit []*delivery) {
 	if len(missing) == 0 {
 		return
 	}
-	for _, d := range unit { // those whose bodies are here wait for the others
+	for _, d := range unit { // messages with bodies wait for the others
 		d.keep()
 	}
 	began := time.Now()
@@ -88,9 +86,8 @@ func (w *Worker) fetchLate(unit []*delivery) {
 	}
 }
 
-// fetched returns what is known about a message that should have its body. An attempt has failed
-// when there is none to be had, so the message ends as a dead letter, which still says where its
-// body should have been.
+// fetched returns the facts about a message that should have its body now. If there is no body, an
+// attempt has failed, so the message ends as a dead letter, which keeps the pointer.
 func (w *Worker) fetched(d *delivery) facts {
 	why := d.whyEnded()
 	switch {
@@ -115,8 +112,8 @@ func (w *Worker) bodiesFailed(err error) {
 	}
 }
 
-// deleteDone removes a message whose work is recorded as completed, and then its body if that is
-// wanted: in this order, or the message could come back and find none. What is left behind expires.
+// deleteDone deletes a message whose work is recorded as completed, and then its body if
+// Config.DeleteBodies is set. In the other order, the message could come back without its body.
 func (w *Worker) deleteDone(d *delivery) (gone bool) {
 	gone = w.delete(d)
 	if !gone || !w.cfg.DeleteBodies {

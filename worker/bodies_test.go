@@ -254,7 +254,7 @@ func TestBodyIsMissingAndHasTheKey(t *testing.T) {
 		if got := l.lines("failed"); len(got) != 1 {
 			t.Errorf("failed %q, want once", got)
 		}
-		l.wantDead(pointer, "it cannot be told what work the message belongs to")
+		l.wantDead(pointer, "it is unknown what work the message belongs to")
 		l.mustStop(stop)
 	})
 }

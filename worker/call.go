@@ -12,9 +12,10 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// call runs the handler over messages that have been claimed, puts what it says about each into its
-// err, and returns why its context ended before it returned, if it did. When it has not returned
-// within Config.Drain after that, running is closed when it does, and err must not be looked at.
+// call runs the handler over claimed messages and sets their err. If the context of the handler
+// ended before the handler returned, call returns the cause. If the handler does not return within
+// Config.Drain after that, call returns running, which is closed when the handler returns; err is
+// then not set.
 func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
 	defer cancel(nil)
@@ -61,13 +62,13 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 		cause = context.Cause(ctx)
 	}
 	for _, d := range unit {
-		// of which ctx is told on a goroutine of its own, perhaps later
+		// ctx may end a moment later than the claim.
 		cause = cmp.Or(cause, d.whyEnded())
 	}
 	return nil, cause
 }
 
-// awaitHandler waits when the handler can do no work at the moment. It reports whether to call it
+// awaitHandler waits if the handler can do no work at the moment. It reports whether to call it
 // again.
 func (w *Worker) awaitHandler(
 	ctx context.Context, unit []*delivery, errs []error, try int,
@@ -82,7 +83,7 @@ func (w *Worker) awaitHandler(
 			unit[0].Key, "message", unit[0].ID, "error", errs[0])
 	}
 	pause := backoff.Jitter(backoff.Ceiling(try, troublePauseMin, troublePauseMax))
-	if w.cfg.Stall > 0 { // a pause is no stall
+	if w.cfg.Stall > 0 { // a pause is not a stall
 		unit[0].Progress()
 		pause = min(pause, w.cfg.Stall/2)
 	}
@@ -97,10 +98,11 @@ func (w *Worker) awaitHandler(
 	return false
 }
 
-// errExited is what a handler says that calls runtime.Goexit: no code after the call runs.
+// errExited is the error of a handler that calls runtime.Goexit, so that no code after the call
+// runs.
 var errExited = errors.New("the handler ended its goroutine and did not return")
 
-// callOnce calls the handler, with what Config.Middleware puts around it.
+// callOnce calls the handler with its middleware.
 func (w *Worker) callOnce(ctx context.Context, unit []*delivery, errs []error) {
 	messages := make([]*Message, len(unit))
 	for i, d := range unit {
@@ -115,8 +117,7 @@ func (w *Worker) callOnce(ctx context.Context, unit []*delivery, errs []error) {
 	}
 }
 
-// wrap returns the handler with the middleware around it. A middleware is told of a panic as an
-// error.
+// wrap returns the handler with the middleware around it. A middleware gets a panic as an error.
 func (w *Worker) wrap() func(context.Context, []*Message) error {
 	call := func(ctx context.Context, messages []*Message) error {
 		return w.guarded(messages, func() error {
@@ -137,7 +138,7 @@ func (w *Worker) wrap() func(context.Context, []*Message) error {
 	return call
 }
 
-// guarded makes a panic an error, and logs where it happened.
+// guarded converts a panic to an error, and logs the stack.
 func (w *Worker) guarded(messages []*Message, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

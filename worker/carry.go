@@ -8,14 +8,15 @@ import (
 	"tenaq/claims"
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/clip"
+	"tenaq/internal/work/sqslimits"
 )
 
-// SQS has three means to settle a message: delete it, change its visibility, and send it to its
-// dead-letter queue. The ledger is told first: a worker that dies in between leaves a message
-// behind that the next one settles in the same way.
+// There are three ways to settle a message: delete it, change its visibility, or send it to its
+// dead-letter queue. The ledger comes first: if a worker dies in between, the next one settles the
+// message in the same way.
 
-// carryOut does what was decided about a message, unless that is to handle it. It reports whether
-// the message is gone from the queue; otherwise it will be received again.
+// carryOut carries out a verdict other than handle. It reports whether the message is gone from the
+// queue; otherwise it will be received again.
 func (w *Worker) carryOut(d *delivery, v verdict) (gone bool) {
 	defer d.endClaim()
 	if v.failed != nil {
@@ -56,7 +57,7 @@ func (w *Worker) hide(d *delivery, v verdict) {
 	}
 }
 
-// remove deletes a message whose work is recorded as completed, now or before.
+// remove deletes a message whose work is recorded as completed, now or earlier.
 func (w *Worker) remove(d *delivery, v verdict) (gone bool) {
 	if v.told == Duplicate {
 		w.report(d, Outcome{Kind: Duplicate, Err: v.err})
@@ -68,12 +69,11 @@ func (w *Worker) remove(d *delivery, v verdict) (gone bool) {
 	return w.deleteDone(d)
 }
 
-// errDone says that the claim has been completed by the handler itself, in a transaction of its
-// own.
+// errDone says that the handler has completed the claim itself, in a transaction of its own.
 var errDone = errors.New("the handler has completed the work itself")
 
-// endClaim ends the claim of a message as decided, if it has one. It tries until the claim can no
-// longer be relied on.
+// endClaim ends the claim of a message as decided, if it has one. It retries until the deadline of
+// the claim.
 func (w *Worker) endClaim(d *delivery, v verdict) error {
 	if d.claim == nil || v.end == "" {
 		return nil
@@ -104,11 +104,7 @@ func (w *Worker) endClaim(d *delivery, v verdict) error {
 func (d *delivery) writeEnd(ctx context.Context, v verdict) error {
 	switch v.end {
 	case claims.Completed:
-		var result []byte
-		if r := d.result.Load(); r != nil {
-			result = *r
-		}
-		return d.claim.Complete(ctx, result)
+		return d.claim.Complete(ctx, d.recorded())
 	case claims.Failed:
 		return d.claim.Fail(ctx, v.reason)
 	case claims.Exhausted:
@@ -119,8 +115,8 @@ func (d *delivery) writeEnd(ctx context.Context, v verdict) error {
 	return d.claim.Release(ctx)
 }
 
-// lost ends the custody of a message that is not the worker's any more, unless its work turns out
-// to be done.
+// lost ends the custody of a message that the worker has lost, unless its work turns out to be
+// done.
 func (w *Worker) lost(d *delivery, err error) (gone bool) {
 	if err == errDone {
 		d.took = 0
@@ -131,31 +127,31 @@ func (w *Worker) lost(d *delivery, err error) (gone bool) {
 	return false
 }
 
-// giveUp abandons a message whose handler does not return. What it has done is unknown: its claim
-// is left to be taken over, where claims.Config.Lost decides.
+// giveUp abandons a message whose handler does not return. Its effects are unknown, so its claim is
+// left to be taken over, where claims.Config.Lost decides.
 func (w *Worker) giveUp(d *delivery, cause error) {
-	go d.endClaim() // which waits for a renewal in progress
+	go d.endClaim() // it waits for a renewal in progress
 	w.custody.drop(d.hold)
 	w.cfg.Logger.Error("a handler has not returned after its context ended; its place is not free until it does",
 		"key", d.Key, "message", d.ID, "cause", cause)
 	w.report(d, Outcome{Kind: Abandoned, Err: cause})
 }
 
-// delete removes a message whose work is done or whose body is in the dead-letter queue. If that
-// fails the message comes back, and is found to be done.
+// delete deletes a message whose work is done, or which is in the dead-letter queue. If that fails,
+// the message comes back and is found to be done.
 func (w *Worker) delete(d *delivery) (gone bool) {
 	return w.custody.release(d.hold) && w.settle("delete", func() error {
 		return w.deletes.do(d.handle)
 	}) == nil
 }
 
-// giveBack makes a message receivable again after a pause. If that fails it reports false, and the
+// giveBack makes a message receivable again after a pause. If that fails, it reports false, and the
 // message comes back at the end of its lease.
 func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	if !w.custody.release(d.hold) {
 		return false
 	}
-	left := visibilityMax - time.Since(d.received) - time.Minute
+	left := sqslimits.VisibilityMax - time.Since(d.received) - time.Minute
 	after = max(0, min(after, left))
 	after = (after + time.Second - 1).Truncate(time.Second)
 	return w.settle("change the visibility", func() error {
@@ -163,11 +159,11 @@ func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	}) == nil
 }
 
-// settleTries is how often a delete or a change of visibility is tried. The client tries each of
-// them several times itself.
+// settleTries is how often a delete or a change of visibility is tried. The client retries each of
+// them by itself, too.
 const settleTries = 3
 
-// settle tries an operation a few times, unless the queue says that it will always refuse it.
+// settle tries an operation a few times, unless the queue refuses it for good.
 func (w *Worker) settle(operation string, do func() error) (err error) {
 	for try := 1; try <= settleTries; try++ {
 		if err = do(); err == nil {

@@ -9,7 +9,7 @@ import (
 	"tenaq/claims"
 )
 
-// claim asks the ledger for the work of a message, and returns what is known about it then.
+// claim asks the ledger for the work of a message, and returns the facts about it.
 func (w *Worker) claim(d *delivery) facts {
 	if d.err != nil && d.hold.ctx.Err() == nil {
 		w.bodiesFailed(d.err)
@@ -28,7 +28,7 @@ func (w *Worker) claim(d *delivery) facts {
 		note.Memo = w.cfg.Memo(d.Message)
 	}
 	if n := len(note.Memo); n > claims.MemoMax {
-		return facts{invalid: fmt.Errorf("its memo has %d bytes, %d are allowed: keep it elsewhere and make its name the memo",
+		return facts{invalid: fmt.Errorf("its memo has %d bytes, %d are allowed: store it elsewhere and its name in the memo",
 			n, claims.MemoMax)}
 	}
 	return w.acquire(d, note)
@@ -50,7 +50,7 @@ func (w *Worker) acquire(d *delivery, note claims.Note) facts {
 	case err == nil:
 		d.claim, d.attempt = claim, claim.Attempts()
 		f := facts{claimed: true, before: lastReason(claim), attempt: d.attempt}
-		if w.dead.url != "" { // an attempt beyond those allowed is none
+		if w.dead.url != "" { // further attempts do not begin
 			d.attempt = min(d.attempt, w.cfg.Attempts)
 		}
 		return f
@@ -64,9 +64,9 @@ func (w *Worker) acquire(d *delivery, note claims.Note) facts {
 	return facts{refused: refused}
 }
 
-// ledgerFailed notes that the ledger does not say which worker has a message.
+// ledgerFailed notes an error of the ledger.
 func (w *Worker) ledgerFailed(d *delivery, err error) facts {
-	failures := w.ledger.note(d.hold.ctx.Err() != nil) // which is no fault of the ledger's
+	failures := w.ledger.note(d.hold.ctx.Err() != nil) // an ended context is not its fault
 	if failures > 0 && failures&(failures-1) == 0 {
 		w.cfg.Logger.Warn("the ledger cannot be used, its messages are given back", "attempt",
 			failures, "error", err)
@@ -74,7 +74,7 @@ func (w *Worker) ledgerFailed(d *delivery, err error) facts {
 	return facts{unknown: err}
 }
 
-// lastReason is what is known about the attempt before.
+// lastReason returns what is known about the previous attempt.
 func lastReason(c *claims.Claim) string {
 	if before := c.TakenOver(); before != nil {
 		return before.Owner + " was lost"

@@ -3,15 +3,15 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/claims"
+	"tenaq/internal/work/invalid"
 	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/sqslimits"
 	"tenaq/offload"
 )
 
@@ -31,116 +31,113 @@ type SQS interface {
 		...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
 }
 
-// Config configures a Worker. Client, QueueURL and Handler are needed, and one of Claims and
+// Config configures a Worker. Client, QueueURL and Handler are required, and one of Claims and
 // NoClaims. The rest has defaults.
 type Config struct {
 	Client SQS
 
-	// QueueURL is the URL of the queue. A plain name, or an ARN, is resolved with GetQueueUrl when
-	// the worker starts.
+	// QueueURL is the URL of the queue. The worker resolves a name or an ARN with GetQueueUrl when
+	// it starts.
 	QueueURL string
 
 	Handler Handler
 
-	// Claims is the ledger of the work. Every worker that may get the same work needs one over the
-	// same store, with the same prefix.
+	// Claims is the ledger of the work. All workers that may get the same work need a ledger over
+	// the same store, with the same prefix.
 	Claims *claims.Ledger
 
 	// NoClaims runs the worker without a ledger: it handles messages at least once, and each
 	// duplicate runs the handler again. See the package comment.
 	NoClaims bool
 
-	// Key names the work of a message, at most 512 bytes; an error makes the message poison. Nil
-	// takes the name that package producer gave it; else, on a FIFO queue, the
-	// MessageDeduplicationId, unless the queue made it from the body; else the id of the first
-	// message. The last two do not survive what SQS itself does with dead letters: there a name out
-	// of the body is better.
+	// Key returns the name of the work of a message, at most 512 bytes. An error makes the message
+	// poison. When Key is nil, the name is the first of these:
+	//
+	//   - the key that package producer gave to the message
+	//   - on a FIFO queue, the MessageDeduplicationId, unless the queue made it from the body
+	//   - the id of the first message
+	//
+	// SQS itself does not keep the last two when it moves dead letters, so a name from the body is
+	// better.
 	Key func(m *Message) (string, error)
 
-	// Memo is what the ledger writes down with the first claim of a message, see claims.Note. Nil
-	// is nothing.
+	// Memo, if set, returns what the ledger records with the first claim of a message, see
+	// claims.Note.
 	Memo func(m *Message) []byte
 
-	// Offload fetches the bodies of messages that hold only a pointer, see package offload. Nil is
-	// to take pointers for bodies like others.
+	// Offload, if set, fetches the bodies of messages that hold only a pointer, see package
+	// offload. Message.Body is then the real body. Dead letters keep the pointer.
 	//
-	// The body is fetched under the claim, so that a duplicate costs nothing, and Message.Body is
-	// then the real one. With Key or Memo, which may look into it, it is fetched before the claim.
-	// While a store cannot be reached messages with pointers are given back without an attempt
-	// being counted, and less is received. A body that is not there is a failed attempt; a pointer
-	// that may not be followed makes the message poison, and so does a missing body when Key is
-	// set, because it is unknown what work it is. Dead letters have the pointer.
+	// The worker fetches the body under the claim, so that a duplicate costs nothing, or before the
+	// claim if Key or Memo is set, because they may read it. While a store cannot be reached,
+	// messages with pointers are given back without counting an attempt, and the worker receives
+	// less. A missing body is a failed attempt, or poison if Key is set, because the work is
+	// unknown. A pointer that may not be followed is poison.
 	Offload *offload.Offloader
 
-	// DeleteBodies deletes the body of a message from its store when its work is recorded as
-	// completed and the message is deleted. A replay, or another queue whose messages point to the
-	// same body, would find nothing: an expiry rule of the store is better where it can be had.
+	// DeleteBodies deletes the body of a message from its store when its work is completed and the
+	// message is deleted. A replay, or another message with the same pointer, then finds no body.
+	// If possible, use an expiry rule of the store instead.
 	DeleteBodies bool
 
-	// Concurrency is how many handlers run at once: 10 when zero.
+	// Concurrency is the maximum number of concurrent handlers: 10 when zero.
 	Concurrency int
 
-	// BatchSize is how many messages a BatchHandler gets at most, 1 to 10: 10 when zero.
+	// BatchSize is the maximum number of messages of a BatchHandler, 1 to 10: 10 when zero.
 	BatchSize int
 
-	// Prefetch is how many messages are received beyond those that can be handled at once. It saves
-	// short handlers the wait for the next receive, and keeps messages from other workers.
+	// Prefetch is how many messages the worker receives beyond those that it can handle at once. It
+	// saves short handlers the wait for the next receive, but keeps messages from other workers.
 	Prefetch int
 
-	// Lease is the visibility timeout that messages are received with and renewed to, in whole
-	// seconds: 60 s when zero, 3 s to 12 h. It is how long after the death of a worker its messages
-	// come back. It is renewed after a third of it.
+	// Lease is the visibility timeout of received messages, in whole seconds: 60 s when zero, 3 s
+	// to 12 h. The worker renews it after a third. When a worker dies, its messages come back after
+	// at most this time.
 	Lease time.Duration
 
-	// Timeout is how long a handler may run: 11 h when zero, and at most, because SQS takes a
-	// message away after 12 h whatever a worker does.
+	// Timeout is how long a handler may run: 11 h when zero, and at most 11 h, because SQS ends
+	// every visibility timeout after 12 h.
 	Timeout time.Duration
 
-	// Stall is how long a handler may run without calling Message.Progress; zero is for ever. A
-	// handler that hangs is alive and gets nowhere.
+	// Stall is how long a handler may run without calling Message.Progress; zero disables it.
 	Stall time.Duration
 
-	// Drain is how long running handlers have after Run's context has ended: 30 s when zero. It is
-	// also how long a handler has to return once its own context has ended, before it is given up.
+	// Drain is how long running handlers may continue after the context of Run has ended: 30 s when
+	// zero. It is also how long a handler may take to return after its own context has ended.
 	Drain time.Duration
 
-	// Attempts is how often a handler may begin the work of a message before it is dead-lettered: 3
-	// when zero. The queue's maxReceiveCount should be larger by a few: receives count there that
-	// are no attempts here.
+	// Attempts is how often a handler may begin the work of a message before the message is
+	// dead-lettered: 3 when zero. The maxReceiveCount of the queue should be larger by three,
+	// because it also counts receives that are not attempts.
 	Attempts int
 
-	// DeadLetterURL is the queue for what has used up its attempts: a URL, a name or an ARN, like
-	// QueueURL. Empty is the one of the queue's RedrivePolicy. When there is none either, messages
-	// are tried until they expire.
+	// DeadLetterURL is the queue for messages that have used up their attempts: a URL, a name or an
+	// ARN, like QueueURL. When empty, it is that of the RedrivePolicy of the queue. If there is
+	// none either, messages are tried until they expire.
 	DeadLetterURL string
 
-	// Retry bounds the pause before the next attempt, which is random up to Base doubled with every
-	// attempt, at most Max: 2 s and 15 min when zero. Max is at most 12 h.
+	// RetryBase and RetryMax bound the pause before the next attempt. It is random, up to RetryBase
+	// doubled with every attempt, at most RetryMax: 2 s and 15 min when zero, at most 12 h.
 	RetryBase, RetryMax time.Duration
 
-	// Middleware runs around each call of the handler, the first outermost: for traces, logs,
-	// contexts.
+	// Middleware runs around each call of the handler, the first one outermost.
 	Middleware []Middleware
 
 	// Events report what happens to messages: for logs and metrics.
 	Events Events
 
-	// Logger is told what a person may have to act on; slog.Default when nil.
+	// Logger gets what an operator may have to act on; slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// Limits of SQS.
+// Limits of a worker.
 const (
-	receiveMax    = 10               // messages in one request
-	waitMax       = 20 * time.Second // of a long poll
-	visibilityMax = 12 * time.Hour   // since the receive
-	leaseMin      = 3 * time.Second  // three renewals in it, of whole seconds
-	timeoutMax    = 11 * time.Hour   // leaves room for the last renewal and the end
-	keyMax        = 512              // leaves room for prefix and generation in a record's key
-	reasonMax     = 4 << 10          // of what went wrong, in bytes
+	leaseMin   = 3 * time.Second // three renewals, of whole seconds
+	timeoutMax = 11 * time.Hour  // leaves room for the last renewal and the end
+	reasonMax  = 4 << 10         // of a recorded reason, in bytes
 )
 
-// setDefaults fills in what was left out, and refuses what contradicts itself.
+// setDefaults fills in the defaults and returns an error for an invalid configuration.
 func (c *Config) setDefaults() error {
 	_, isBatch := c.Handler.(BatchHandler)
 	c.Concurrency = cmp.Or(c.Concurrency, 10)
@@ -153,48 +150,42 @@ func (c *Config) setDefaults() error {
 	if !isBatch {
 		c.BatchSize = 1
 	}
-	c.BatchSize = cmp.Or(c.BatchSize, receiveMax)
+	c.BatchSize = cmp.Or(c.BatchSize, sqslimits.ReceiveMax)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	c.Logger = c.Logger.With("queue", queuename.Of(c.QueueURL))
 	c.Events.setDefaults()
 
-	var bad []error
-	refuse := func(is bool, format string, args ...any) {
-		if is {
-			bad = append(bad, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(c.Client == nil, "Client is missing")
-	refuse(c.QueueURL == "", "QueueURL is missing")
-	refuse(c.Handler == nil, "Handler is missing")
+	var bad invalid.Fields
+	bad.Add(c.Client == nil, "Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
+	bad.Add(c.QueueURL == "", "Config.QueueURL is missing: set it to the URL of the queue")
+	bad.Add(c.Handler == nil, "Config.Handler is missing: set it to the handler of the messages")
 	for i, around := range c.Middleware {
-		refuse(around == nil, "Middleware[%d] is nil: remove it", i)
+		bad.Add(around == nil, "Middleware[%d] is nil: remove it", i)
 	}
-	refuse(c.Claims == nil && !c.NoClaims,
+	bad.Add(c.Claims == nil && !c.NoClaims,
 		"Claims is missing: set it to a ledger so that work is done once, "+
 			"or set NoClaims to handle messages at least once")
-	refuse(c.Claims != nil && c.NoClaims, "Claims and NoClaims are both set: remove one of them")
-	refuse(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
-	refuse(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
-	refuse(c.BatchSize < 1 || c.BatchSize > receiveMax, "BatchSize is %d: it is 1 to %d",
-		c.BatchSize, receiveMax)
-	refuse(c.Prefetch < 0, "Prefetch is %d: it is not negative", c.Prefetch)
-	refuse(c.Lease < leaseMin || c.Lease > visibilityMax, "Lease is %v: it is %v to %v", c.Lease,
-		leaseMin, visibilityMax)
-	refuse(c.Lease%time.Second != 0, "Lease is %v: SQS counts in whole seconds", c.Lease)
-	refuse(c.Timeout < 0 || c.Timeout > timeoutMax,
-		"Timeout is %v: it is at most %v, because SQS takes a message away after %v", c.Timeout,
-		timeoutMax, visibilityMax)
-	refuse(c.Stall < 0, "Stall is %v: it is not negative", c.Stall)
-	refuse(c.Drain < 0, "Drain is %v: it is not negative", c.Drain)
-	refuse(c.Attempts < 0, "Attempts is %d: it is at least 1", c.Attempts)
-	refuse(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > visibilityMax,
+	bad.Add(c.Claims != nil && c.NoClaims, "Claims and NoClaims are both set: remove one of them")
+	bad.Add(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
+	bad.Add(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
+	bad.Add(c.BatchSize < 1 || c.BatchSize > sqslimits.ReceiveMax, "BatchSize is %d: it is 1 to %d",
+		c.BatchSize, sqslimits.ReceiveMax)
+	bad.Add(c.Prefetch < 0, "Prefetch is %d: it is not negative", c.Prefetch)
+	bad.Add(c.Lease < leaseMin || c.Lease > sqslimits.VisibilityMax, "Lease is %v: it is %v to %v",
+		c.Lease,
+		leaseMin, sqslimits.VisibilityMax)
+	bad.Add(c.Lease%time.Second != 0, "Lease is %v: SQS counts in whole seconds", c.Lease)
+	bad.Add(c.Timeout < 0 || c.Timeout > timeoutMax,
+		"Timeout is %v: it is at most %v, because SQS ends a visibility timeout after %v",
+		c.Timeout,
+		timeoutMax, sqslimits.VisibilityMax)
+	bad.Add(c.Stall < 0, "Stall is %v: it is not negative", c.Stall)
+	bad.Add(c.Drain < 0, "Drain is %v: it is not negative", c.Drain)
+	bad.Add(c.Attempts < 0, "Attempts is %d: it is at least 1", c.Attempts)
+	bad.Add(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > sqslimits.VisibilityMax,
 		"RetryBase and RetryMax are %v and %v: they are at most %v", c.RetryBase, c.RetryMax,
-		visibilityMax)
-	if len(bad) > 0 {
-		return fmt.Errorf("worker: %w", errors.Join(bad...))
-	}
-	return nil
+		sqslimits.VisibilityMax)
+	return bad.Err("worker")
 }

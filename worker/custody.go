@@ -7,37 +7,39 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"tenaq/internal/work/sqslimits"
 )
 
-// A custody keeps messages in the hands of this worker, from their receipt until they are settled:
-// it renews their leases, ten in a request, and tells when one is lost.
+// A custody holds the messages of a worker from their receipt until they are settled. It renews
+// their leases, ten per request, and ends the context of a message whose lease is lost.
 //
-// What it goes by is the monotonic clock of this process. A lease is counted from before the
-// request that began it, and a tenth of it is left for the difference between two clocks and for
-// what is under way when it ends. So it ends here before it ends at the queue.
+// It uses the monotonic clock of this process. A lease counts from before the request that began
+// it, and its last tenth is for the difference between two clocks and for work in progress. So a
+// lease ends here before it ends at the queue.
 type custody struct {
 	lease time.Duration
 	renew func(context.Context, []show) []error
 	beat  func(messages int, err error)
 
-	wake chan struct{} // holds one token when there may be something new to do
+	wake chan struct{} // holds one token when run should look again
 
 	mu    sync.Mutex
 	holds map[*hold]struct{}
-	look  time.Time // when run looks after them again, unless it is stirred
+	look  time.Time // when run looks at them again, unless it is stirred
 }
 
 // A hold is the custody of one message.
 type hold struct {
 	handle string
-	work   context.Context // that of all handlers
-	ctx    context.Context // ends with work, and with ErrLost when the lease does
+	work   context.Context // of all handlers
+	ctx    context.Context // ends with work, or with ErrLost when the lease is lost
 	end    context.CancelCauseFunc
 
 	// Guarded by the mutex of the custody.
-	deadline time.Time     // the message is ours until then
+	deadline time.Time     // end of the lease in this process
 	next     time.Time     // when to renew the lease
-	renewing chan struct{} // closed when the renewal under way has ended; nil when there is none
+	renewing chan struct{} // closed when the renewal in progress ends; nil if there is none
 }
 
 func newCustody(
@@ -47,7 +49,7 @@ func newCustody(
 		holds: make(map[*hold]struct{})}
 }
 
-// take begins the custody of a message whose lease began at the earliest at began.
+// take begins the custody of a message whose lease began no earlier than began.
 func (c *custody) take(ctx context.Context, handle string, began time.Time) *hold {
 	h := &hold{handle: handle, work: ctx, deadline: began.Add(c.safe())}
 	h.ctx, h.end = context.WithCancelCause(ctx)
@@ -56,15 +58,14 @@ func (c *custody) take(ctx context.Context, handle string, began time.Time) *hol
 	c.holds[h] = struct{}{}
 	soon := h.next.Before(c.look)
 	c.mu.Unlock()
-	if soon { // a look goes over all holds, and should not follow every receipt
+	if soon { // a look iterates over all holds, so do not stir for every message
 		c.stir()
 	}
 	return h
 }
 
-// release ends the custody of a message. It reports false when the message was lost before: then
-// nothing may be done to it any more. It waits for a renewal that is under way, which would
-// otherwise undo what is done next.
+// release ends the custody of a message. It reports false if the message was lost; then the worker
+// must not touch it any more. It waits for a renewal in progress, which could undo the next step.
 func (c *custody) release(h *hold) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +77,8 @@ func (c *custody) release(h *hold) bool {
 	return held
 }
 
-// drop ends the custody of a message whose lease is left to end. It waits for a renewal that is
-// under way: afterwards nothing more is done to the message.
+// drop ends the custody of a message and lets its lease expire. It waits for a renewal in progress,
+// so nothing more happens to the message afterwards.
 func (c *custody) drop(h *hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +86,8 @@ func (c *custody) drop(h *hold) {
 	c.awaitRenewal(h)
 }
 
-// awaitRenewal waits until no renewal of a message is under way. The mutex is locked; it is free
-// meanwhile.
+// awaitRenewal waits until no renewal of a message is in progress. The caller holds the mutex,
+// which is unlocked meanwhile.
 func (c *custody) awaitRenewal(h *hold) {
 	for h.renewing != nil {
 		renewing := h.renewing
@@ -96,7 +97,7 @@ func (c *custody) awaitRenewal(h *hold) {
 	}
 }
 
-// expire gives a message up whose lease is over.
+// expire gives up a message whose lease has ended.
 func (c *custody) expire(h *hold, now time.Time) {
 	if !now.Before(h.deadline) {
 		c.lose(h)
@@ -119,7 +120,7 @@ func (c *custody) run(ctx context.Context) {
 	for {
 		due, wait := c.due()
 		for len(due) > 0 {
-			n := min(len(due), receiveMax)
+			n := min(len(due), sqslimits.BatchMax)
 			batch := due[:n]
 			requests.Go(func() { c.renewBatch(batch) })
 			due = due[n:]
@@ -134,8 +135,8 @@ func (c *custody) run(ctx context.Context) {
 	}
 }
 
-// due returns the holds to be renewed now, and how long there is nothing else to do. When one is
-// due, those that soon will be go with it.
+// due returns the holds to renew now, and how long there is nothing else to do. If one is due,
+// those that are due soon are renewed with it.
 func (c *custody) due() (due []*hold, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,12 +184,12 @@ func (c *custody) renewBatch(batch []*hold) {
 
 	c.mu.Lock()
 	for i, h := range batch {
-		var refused *entryError
+		refused, ok := errors.AsType[*entryError](errs[i])
 		switch {
 		case errs[i] == nil:
 			h.deadline = began.Add(c.safe())
 			h.next = time.Now().Add(c.pause())
-		case errors.As(errs[i], &refused) && refused.final():
+		case ok && refused.final():
 			c.lose(h)
 		default:
 			h.next = time.Now().Add(c.pause() / 4)
@@ -201,11 +202,11 @@ func (c *custody) renewBatch(batch []*hold) {
 	c.stir()
 }
 
-// safe is how long after a request began the lease that it brought may be relied on.
+// safe returns how long the worker may rely on a lease, from the start of its request.
 func (c *custody) safe() time.Duration { return c.lease - c.lease/10 }
 
-// pause is the time between two renewals: about a third of the lease, not the same for all, so that
-// workers that started together do not stay together.
+// pause returns the time between two renewals: about a third of the lease. It is random, so that
+// workers which start together do not renew together.
 func (c *custody) pause() time.Duration {
 	third := c.lease / 3
 	return third - third/6 + rand.N(third/6+1)
@@ -226,7 +227,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// distinct returns the errors that say something different.
+// distinct returns the errors with different texts.
 func distinct(errs []error) (some []error) {
 	seen := make(map[string]bool)
 	for _, err := range errs {

@@ -8,12 +8,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/sqsqueue"
 )
 
 // bury moves a message to the dead-letter queue. Its claim has been ended.
 //
-// A message that has no room for the attribute which tells what work it is stays where it is,
-// without being handled again: the queue itself moves it then, and keeps the message id.
+// A message without room for its trail stays in the queue and is not handled again. The queue moves
+// it later, and keeps its message id.
 func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
@@ -41,8 +42,8 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	return w.delete(d)
 }
 
-// deadAttributes are the attributes of a dead letter: those of the message, with what is known
-// about it. What says which work it is, and cannot be read here, stays as it is.
+// deadAttributes returns the attributes of a dead letter: those of the message, with its trail. An
+// unreadable trail stays as it is.
 func (w *Worker) deadAttributes(
 	d *delivery, reason string,
 ) (attributes map[string]types.MessageAttributeValue, ok bool) {
@@ -71,18 +72,13 @@ func (w *Worker) sendDead(
 		MessageBody:       d.raw.Body,
 		MessageAttributes: attributes,
 	}
-	if d.TraceHeader != "" {
-		in.MessageSystemAttributes = map[string]types.MessageSystemAttributeValue{
-			string(types.MessageSystemAttributeNameAWSTraceHeader): {DataType: aws.String("String"),
-				StringValue: &d.TraceHeader},
-		}
-	}
+	sqsqueue.KeepTrace(in, d.TraceHeader)
 	if d.Group != "" {
 		in.MessageGroupId = &d.Group
 	}
 	if w.dead.fifo() {
-		// As SQS does it. Another dead-lettering of the same work has another message id, so it is
-		// not taken for this one.
+		// Like SQS. Another dead letter of the same work has another message id, so the queue does
+		// not drop it.
 		in.MessageDeduplicationId = &d.ID
 	}
 	ctx, cancel := context.WithTimeout(d.hold.ctx, requestMax)

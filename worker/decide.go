@@ -8,7 +8,7 @@ import (
 	"tenaq/claims"
 )
 
-// What becomes of a message is decided by decide, which is pure, and done by carryOut.
+// The pure function decide decides about a message, and carryOut carries out the verdict.
 
 // A deed is what the worker does with a message.
 type deed int
@@ -18,48 +18,48 @@ const (
 	giveBack             // make it receivable again
 	remove               // delete it
 	bury                 // move it to the dead-letter queue
-	abandon              // leave it alone: its lease or its claim is lost
+	abandon              // do nothing: its lease or its claim is lost
 )
 
-// A verdict is a deed with its particulars.
+// A verdict is a deed with its details.
 type verdict struct {
 	do     deed
-	end    claims.State  // how the claim ends, if there is one; empty leaves it
+	end    claims.State  // how to end the claim, if there is one; empty leaves it
 	after  time.Duration // of giveBack: the pause before the message can be received again
 	reason string        // for the dead letter, the ledger and Outcome.Reason
 
-	failed error // the error of an attempt that has failed; nil when none has
-	told   Kind  // what is reported beside that; empty for nothing
+	failed error // the error of a failed attempt, or nil
+	told   Kind  // what else to report; empty for nothing
 	err    error // goes with told
 }
 
-// Facts are all that a verdict depends on.
+// facts are all that a verdict depends on.
 type facts struct {
-	ended error // why the lease or the claim of the message is over; nil while it is held
+	ended error // why the lease or the claim has ended; nil while both are held
 
 	// Before the handler:
 	unknown   error           // the ledger could not be asked
 	unfetched error           // the body cannot be fetched now
 	unnamed   error           // nothing says which work the message belongs to
-	invalid   error           // the message can never be claimed
+	invalid   error           // why the message can never be claimed
 	refused   *claims.Refused // the ledger gave no claim
 
 	// Of the handler:
-	handled bool  // it has returned, with err; or err says why there is no body for it
+	handled bool  // it has returned err, or err says why there is no body
 	stopped error // why its context ended before it returned
 	err     error
 
 	claimed  bool
-	before   string // why the attempt before ended, when claimed
+	before   string // why the previous attempt ended, if claimed
 	attempt  int    // the number of this one
-	attempts int    // how many are allowed
+	attempts int    // maximum number
 	dead     bool   // there is a dead-letter queue
 
 	retry time.Duration // the pause after a failed attempt
-	pause time.Duration // the pause when something cannot be used
+	pause time.Duration // the pause when the ledger or a store cannot be used
 }
 
-// decide says what becomes of a message.
+// decide returns the verdict about a message.
 func decide(f facts) verdict {
 	switch {
 	case f.handled:
@@ -72,25 +72,25 @@ func decide(f facts) verdict {
 		return letGo(f.pause, f.unfetched.Error())
 	case f.unnamed != nil:
 		return f.deadLetter(claims.Exhausted, Poison(f.unnamed),
-			"it cannot be told what work the message belongs to: "+f.unnamed.Error())
+			"it is unknown what work the message belongs to: "+f.unnamed.Error())
 	case f.invalid != nil:
 		return f.deadLetter(claims.Exhausted, Poison(f.invalid), f.invalid.Error())
 	case f.refused != nil:
 		return decideRefused(f)
 	case f.attempt <= f.attempts || !f.dead:
 		return verdict{do: handle}
-	case f.claimed: // no claim beyond the allowed ones has begun a handler
+	case f.claimed: // the handler has begun all allowed attempts
 		return f.deadLetter(unbegun, nil,
 			fmt.Sprintf("%d attempts, of which the last was cut short: %s", f.attempts, f.before))
 	}
 	return f.deadLetter("", nil,
-		fmt.Sprintf("%d receives, and no worker said why it did not succeed", f.attempt-1))
+		fmt.Sprintf("%d receives, and no worker recorded why they failed", f.attempt-1))
 }
 
 // unbegun ends a claim as claims.Exhausted without counting its attempt.
 const unbegun claims.State = "exhausted, unbegun"
 
-// decideRefused says what becomes of a message that gets no claim.
+// decideRefused returns the verdict about a message without a claim.
 func decideRefused(f facts) verdict {
 	switch f.refused.Why {
 	case claims.Busy:
@@ -103,7 +103,7 @@ func decideRefused(f facts) verdict {
 	return f.deadLetter("", nil, f.refused.Error())
 }
 
-// decideHandled says what becomes of a message whose handler has returned.
+// decideHandled returns the verdict about a message whose handler has returned.
 func decideHandled(f facts) verdict {
 	if f.err == nil {
 		return verdict{do: remove, end: claims.Completed, told: Done}
@@ -133,10 +133,10 @@ func decideHandled(f facts) verdict {
 	return verdict{do: giveBack, end: claims.Failed, after: f.retry, reason: reason, failed: f.err}
 }
 
-// Reasons why messages are given back that no handler has begun.
+// Reasons for giving back messages that no handler has begun.
 const (
 	reasonStopping = "the worker stops"
-	reasonBehind   = "a message before it in its group is not settled"
+	reasonBehind   = "an earlier message of its group is not settled"
 )
 
 // letGo gives the message back without counting an attempt.
@@ -144,7 +144,8 @@ func letGo(after time.Duration, reason string) verdict {
 	return verdict{do: giveBack, end: claims.Released, after: after, reason: reason, told: Deferred}
 }
 
-// deadLetter moves the message to the dead-letter queue. Without one it is tried again.
+// deadLetter moves the message to the dead-letter queue. If there is none, the message is tried
+// again.
 func (f *facts) deadLetter(end claims.State, failed error, reason string) verdict {
 	if !f.dead {
 		return verdict{do: giveBack, end: claims.Failed, after: f.retry, reason: reason,

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// duplicates knows which messages of this worker were given back because their key was busy. When
-// the holder is in this process the worker shows them as soon as that one has completed the work:
-// they need not wait for the rest of its lease.
+// duplicates records which messages of this worker were given back because their key was busy. If
+// the holder is in this Worker, these become visible as soon as it has completed the work, without
+// waiting for the rest of its lease.
 type duplicates struct {
 	mu   sync.Mutex
 	keys map[string][]*duplicate
 }
 
-// A duplicate is a delivery that asks for a claim, or was refused one as busy. Its fields are
-// guarded by the mutex.
+// A duplicate is a delivery that asks for a claim, or was refused one as busy. The mutex guards its
+// fields.
 type duplicate struct {
 	handle string
-	// it is hidden until then, and no other worker can have received it; zero before it is given
-	// back
+	// until when it is hidden, so that no other worker can have received it; zero before it is
+	// given back
 	until     time.Time
 	completed bool // this worker has completed the work meanwhile
 }
 
-// expect notes that a delivery is about to ask for the claim on a key. It does so before the
-// question: the holder may complete the work between the answer and giveBack.
+// expect notes that a delivery is about to ask for the claim on a key. It must come first, because
+// the holder may complete the work between the answer and giveBack.
 func (d *duplicates) expect(key, handle string) *duplicate {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,15 +37,15 @@ func (d *duplicates) expect(key, handle string) *duplicate {
 	return one
 }
 
-// forget drops a delivery that need not be shown: it was not busy, or its pause is over.
+// forget drops a delivery that was not busy, or whose pause has ended.
 func (d *duplicates) forget(key string, one *duplicate) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remove(key, func(other *duplicate) bool { return other == one })
 }
 
-// hidden notes until when a busy message was given back. It reports whether to show it at once,
-// because the work has been completed since the claim was asked for.
+// hidden notes until when a busy message is hidden. It reports whether to show it at once, because
+// the work has been completed since expect.
 func (d *duplicates) hidden(key string, one *duplicate, until time.Time) (show bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,8 +58,8 @@ func (d *duplicates) hidden(key string, one *duplicate, until time.Time) (show b
 	return false
 }
 
-// complete returns the handles of the messages to be shown now that this worker has completed the
-// work of a key.
+// complete returns the handles of the messages to show, now that this worker has completed the work
+// of a key.
 func (d *duplicates) complete(key string) (handles []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *duplicates) complete(key string) (handles []string) {
 	return handles
 }
 
-// remove drops the deliveries of a key for which gone is true. The mutex is locked.
+// remove drops the deliveries of a key for which gone is true. The caller holds the mutex.
 func (d *duplicates) remove(key string, gone func(*duplicate) bool) {
 	rest := slices.DeleteFunc(d.keys[key], gone)
 	if d.keys[key] = rest; len(rest) == 0 {
@@ -82,24 +82,24 @@ func (d *duplicates) remove(key string, gone func(*duplicate) bool) {
 	}
 }
 
-// busy gives a message back whose key is claimed, until the lease of the holder is over, or until
-// the holder completes the work if it is in this process.
+// busy gives back a message whose key is claimed, until the lease of the holder ends, or until the
+// holder completes the work if it is in this Worker.
 func (w *Worker) busy(d *delivery, retryIn time.Duration) {
 	began := time.Now()
 	if !w.giveBack(d, retryIn) { // in whole seconds, rounded up
 		w.duplicates.forget(d.EffectKey(), d.rival)
 		return
 	}
-	// Behind that the message may be in the hands of another worker, and its old handle could still
-	// show it. The margin is for a request that is under way.
+	// After that, another worker may have received the message, and the old handle could still show
+	// it. The margin is for a request in progress.
 	until := began.Add(retryIn - retryIn/10)
 	if w.duplicates.hidden(d.EffectKey(), d.rival, until) {
 		w.show(d.handle)
 	}
 }
 
-// showDuplicates makes the duplicates of a message receivable whose work is recorded as completed.
-// The next receive finds them done and deletes them.
+// showDuplicates makes the duplicates of a completed message receivable. The next receive finds
+// that they are done and deletes them.
 func (w *Worker) showDuplicates(d *delivery) {
 	if w.cfg.Claims == nil {
 		return
@@ -111,7 +111,7 @@ func (w *Worker) showDuplicates(d *delivery) {
 	showing.Wait()
 }
 
-// show makes a message receivable that was given back. When it cannot, the message comes back after
+// show makes a message receivable that was given back. After an error, the message comes back after
 // its pause.
 func (w *Worker) show(handle string) {
 	if err := w.shows.do(show{handle, 0}); err != nil {

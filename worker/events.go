@@ -39,7 +39,8 @@ const (
 	// Done: the work is recorded as completed, after Took. The message is deleted next.
 	Done Kind = "done"
 
-	// Duplicate: the work was completed before; Err is the *claims.Refused. The message is deleted.
+	// Duplicate: the work was completed earlier; Err is the *claims.Refused. The message is
+	// deleted.
 	Duplicate Kind = "duplicate"
 
 	// Busy: another handler holds the claim; Err is the *claims.Refused. The message comes back
@@ -47,8 +48,8 @@ const (
 	Busy Kind = "busy"
 
 	// Failed: an attempt has failed with Err, after Took. The message comes back, or is
-	// dead-lettered: at once when IsPoison is true of Err, which includes messages that nothing can
-	// tell the work of.
+	// dead-lettered: at once if IsPoison is true of Err, which includes messages whose work is
+	// unknown.
 	Failed Kind = "failed"
 
 	// Deferred: the message comes back After a pause, for Reason, and no attempt was counted. The
@@ -93,7 +94,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s: %v", o.Kind, o.Err)
 }
 
-// report tells what became of a message.
+// report reports the outcome of a message.
 func (w *Worker) report(d *delivery, o Outcome) { w.cfg.Events.Outcome(d.Message, o) }
 
 // setDefaults makes every event safe to call.

@@ -5,7 +5,7 @@ import (
 	"tenaq/internal/work/handed"
 )
 
-// What package workertest needs to make messages.
+// This gives package workertest access to the private fields of messages.
 func init() {
 	handed.Over = func(message any, claim *claims.Claim, attempt int, progress func()) {
 		m := message.(*Message)
@@ -15,7 +15,7 @@ func init() {
 	handed.Result = func(message any) []byte { return message.(*Message).recorded() }
 }
 
-// recorded returns what SetResult was given last; nil when it was not called.
+// recorded returns the result of the last SetResult, or nil.
 func (m *Message) recorded() []byte {
 	if r := m.result.Load(); r != nil {
 		return *r

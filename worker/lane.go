@@ -12,18 +12,18 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// A delivery is a message in the worker's hands.
+// A delivery is a received message that is not settled yet.
 type delivery struct {
 	*Message
 	hold    *hold
-	rival   *duplicate // that asks for the claim
-	unnamed error      // nothing says which work the message belongs to
+	rival   *duplicate // its entry in Worker.duplicates
+	unnamed error      // why the work of the message is unknown
 
 	endClaim func()          // ends the renewals of the claim
 	held     context.Context // since keep: ends when the lease or the claim does
 	handled  bool            // a handler has returned, or there is no body for it
-	err      error           // why there is no body, else what the handler said
-	took     time.Duration   // how long that was
+	err      error           // why there is no body, or the result of the handler
+	took     time.Duration   // time that the fetch or the handler took
 }
 
 // keep begins the renewals of the claim, unless they have begun.
@@ -37,7 +37,8 @@ func (d *delivery) keep() {
 	}
 }
 
-// whyEnded is why the handler may not go on with the message; nil while it may, or before keep.
+// whyEnded returns why the handler must not continue with the message; nil while it may, or before
+// keep.
 func (d *delivery) whyEnded() error {
 	if d.held == nil {
 		return nil
@@ -49,7 +50,7 @@ func (d *delivery) whyEnded() error {
 	return why
 }
 
-// deliver takes a message that was received into custody.
+// deliver takes a received message into custody.
 func (w *Worker) deliver(work context.Context, raw types.Message, began time.Time) *delivery {
 	m, err := w.newMessage(raw)
 	d := &delivery{Message: m, unnamed: err, endClaim: func() {}}
@@ -58,8 +59,9 @@ func (w *Worker) deliver(work context.Context, raw types.Message, began time.Tim
 	return d
 }
 
-// lanes sorts what was received at once into what may be handled side by side. On a FIFO queue the
-// messages of a group are one lane, in order. On a standard queue as many as a handler takes are.
+// lanes sorts the messages of a receive into lanes, which may be handled concurrently. On a FIFO
+// queue, the messages of a group are one lane, in order. On a standard queue, a lane has as many as
+// a handler takes.
 func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
 	if !w.fifo() {
 		for len(deliveries) > 0 {
@@ -82,14 +84,14 @@ func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
 	return lanes
 }
 
-// runLane handles the messages of a lane in order. When one cannot be settled for good, so that it
-// will come back, those behind it are given back: they must not overtake it.
+// runLane handles the messages of a lane in order. On a FIFO queue, if one will come back, those
+// behind it are given back too, because they must not overtake it.
 func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(settled)) {
 	for len(lane) > 0 {
 		select {
 		case <-ctx.Done():
 		case w.slots <- struct{}{}:
-			if ctx.Err() != nil { // both were so
+			if ctx.Err() != nil { // both cases were ready
 				<-w.slots
 			}
 		}
@@ -121,14 +123,12 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 	}
 }
 
-// giveAllBack gives messages back whose work has not been recorded. On a FIFO queue they keep their
-// order whatever the order in which they come back.
+// giveAllBack gives back messages whose work has not begun. A FIFO queue keeps their order.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
 	together(deliveries, func(d *delivery) { w.carryOut(d, letGo(0, reason)) })
 }
 
-// together does something with messages side by side, so that what it asks of the queue goes
-// together.
+// together calls do for messages concurrently, so that batchers send their requests together.
 func together(deliveries []*delivery, do func(*delivery)) {
 	var doing sync.WaitGroup
 	for i, d := range deliveries {
@@ -141,10 +141,10 @@ func together(deliveries []*delivery, do func(*delivery)) {
 	doing.Wait()
 }
 
-// runUnit takes messages through claim, handler and end: one, or as many as a BatchHandler takes.
-// It reports whether all of them are gone from the queue. It calls leave when the handler has
-// returned: the next one need not wait for the queue to be told. When the handler does not return
-// although its context has ended, running is closed when it does.
+// runUnit takes one message, or those of a batch, through claim, handler and end. It reports
+// whether all of them are gone from the queue. It calls leave when the handler has returned, so
+// that the next one need not wait for the queue. If the handler does not return although its
+// context has ended, running is closed when it does.
 func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
 	w.fetchEarly(unit)
 	ready, claimed := w.settleEach(unit, w.claim)
@@ -167,9 +167,9 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 	return claimed && fetched && finished, nil
 }
 
-// settleEach finds the facts about each message, decides, and carries the verdict out. It returns
-// the messages that go on to the handler, and whether the others are gone from the queue. On a FIFO
-// queue it goes in order, and gives back what is behind a message that comes back.
+// settleEach finds the facts about each message, decides, and carries out the verdict. It returns
+// the messages that continue to the handler, and whether the others are gone from the queue. On a
+// FIFO queue, it proceeds in order, and gives back the messages behind one that will come back.
 func (w *Worker) settleEach(
 	unit []*delivery, find func(*delivery) facts,
 ) (ready []*delivery, gone bool) {
@@ -201,7 +201,7 @@ func (w *Worker) settleEach(
 	return ready, !back
 }
 
-// complete adds what is known about every message.
+// complete adds the facts that are known about every message.
 func (w *Worker) complete(d *delivery, f facts) facts {
 	d.handled = f.handled
 	f.attempt, f.attempts, f.dead = max(f.attempt, d.attempt), w.cfg.Attempts, w.dead.url != ""

@@ -22,14 +22,14 @@ import (
 // A Message is one delivery of a message, as a handler gets it.
 type Message struct {
 	ID string // message id, new with every send
-	// see Config.Offload for one that is kept beside the queue
+	// the real body, if Config.Offload has fetched it
 	Body       string
 	Attributes map[string]types.MessageAttributeValue // of the user, without the one named "tenaq"
-	// message group; empty on a standard queue that uses none
+	// message group, if any
 	Group string
 	// MessageDeduplicationId; empty on standard queues
 	Dedup string
-	// how often SQS says it was received, this time included
+	// number of receives by the count of SQS, including this one
 	Receives int
 	Sent     time.Time // by the clock of the queue
 	QueueURL string
@@ -38,10 +38,9 @@ type Message struct {
 	// empty.
 	TraceHeader string
 
-	// Key names the work: what Config.Key says, else what the producer called it, else what of the
-	// queue names it best (see Config.Key). Generation is 0 unless completed work is replayed on
-	// purpose, and Redrives is how often it was brought back from a dead-letter queue. Lineage is
-	// the message id of the first message of this work.
+	// Key names the work, see Config.Key. Generation is 0, except in a deliberate replay of
+	// completed work. Redrives is how often the work was brought back from a dead-letter queue.
+	// Lineage is the message id of the first message of this work.
 	Key        string
 	Generation int
 	Redrives   int
@@ -51,24 +50,24 @@ type Message struct {
 	received   time.Time
 	raw        types.Message
 	trail      trail.Trail
-	unreadable bool          // the trail is
+	unreadable bool          // the trail cannot be read
 	aside      bool          // the trail may be in the store
-	away       bool          // the body is kept beside the queue, and not fetched yet
-	claim      *claims.Claim // nil without a ledger, and before the claim
+	away       bool          // the body is a pointer that has not been followed yet
+	claim      *claims.Claim // nil without a ledger, or before the claim
 	attempt    int
 	result     atomic.Pointer[[]byte]
 	progress   atomic.Pointer[func()]
 }
 
-// EffectKey is the key under which the effects of this work happen once: give it to a payment
-// provider as the idempotency key, make it the name of a file, a unique column of a table. It stays
-// the same over redeliveries, dead-lettering and redrives, and changes only when completed work is
-// replayed on purpose.
+// EffectKey returns the key under which the effects of this work happen once. Use it as the
+// idempotency key for a payment provider, as the name of a file, or in a unique column. It stays
+// the same over redeliveries, dead-lettering and redrives, and changes only in a deliberate replay
+// of completed work.
 func (m *Message) EffectKey() string { return claims.EffectKey(m.Key, m.Generation) }
 
-// Fence is the fencing token of the claim under which the handler runs: larger than that of every
-// handler that ran for this key before. A system that remembers the largest one it has seen can
-// refuse the writes of a handler that lost its claim. Zero without a ledger.
+// Fence returns the fencing token of the claim under which the handler runs, or zero without a
+// ledger. It is larger than that of every earlier handler for this key. A system that remembers the
+// largest one it has seen can refuse the writes of a handler that has lost its claim.
 func (m *Message) Fence() uint64 {
 	if m.claim == nil {
 		return 0
@@ -76,18 +75,17 @@ func (m *Message) Fence() uint64 {
 	return m.claim.Fence()
 }
 
-// Attempt is the number of this attempt, from 1. With a ledger it counts handlers that began;
+// Attempt returns the number of this attempt, from 1. With a ledger, it counts handlers that began;
 // without one, receives.
 func (m *Message) Attempt() int { return m.attempt }
 
-// Claim is the claim under which the handler runs; nil without a ledger. A handler may complete it
-// itself, in a transaction of its own (see package pgclaims); the worker then finds it completed.
-// It must not end it in another way.
+// Claim returns the claim under which the handler runs, or nil without a ledger. A handler may
+// complete it in a transaction of its own (see package pgclaims); the worker then finds it
+// completed. A handler must not end it in another way.
 func (m *Message) Claim() *claims.Claim { return m.claim }
 
-// TakenOver returns the entry of the handler before, when that one was lost: it is unknown how far
-// it came. Nil when there is no such doubt. Work that takes no effect key can look for its traces
-// here, though claims.Config.Lost is the better place to decide.
+// TakenOver returns the entry of the previous handler if that was lost, so that it is unknown how
+// far it came; otherwise nil. The better place to decide about such work is claims.Config.Lost.
 func (m *Message) TakenOver() *claims.Entry {
 	if m.claim == nil {
 		return nil
@@ -95,27 +93,26 @@ func (m *Message) TakenOver() *claims.Entry {
 	return m.claim.TakenOver()
 }
 
-// SetResult says what is to be recorded when the handler returns without an error. A later delivery
-// of the same work gets it in claims.Refused. The error is that it has more than claims.ResultMax
-// bytes; it is not recorded then, and a handler that ends well all the same has done its work
-// without a result.
+// SetResult sets the result that is recorded when the handler returns nil. A later delivery of the
+// same work gets it in claims.Refused. A result of more than claims.ResultMax bytes is an error and
+// is not recorded; a handler that still returns nil has done its work without a result.
 func (m *Message) SetResult(result []byte) error {
 	if len(result) > claims.ResultMax {
-		return fmt.Errorf("a result of %d bytes, %d are allowed: keep it elsewhere and make its name the result", len(result), claims.ResultMax)
+		return fmt.Errorf("a result of %d bytes, %d are allowed: store it elsewhere and its name in the result", len(result), claims.ResultMax)
 	}
 	m.result.Store(&result)
 	return nil
 }
 
-// Progress says that the handler is getting on. It matters only with Config.Stall.
+// Progress says that the handler makes progress. It has an effect only with Config.Stall.
 func (m *Message) Progress() {
 	if f := m.progress.Load(); f != nil {
 		(*f)()
 	}
 }
 
-// newMessage makes a Message of what was received. It fails when the message cannot be told from
-// other work; then it must not be handled.
+// newMessage returns a received message. With an error, the work of the message is unknown, so it
+// must not be handled.
 func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	t, err := trail.Of(raw.MessageAttributes)
 	system := raw.Attributes
@@ -152,8 +149,8 @@ func (w *Worker) newMessage(raw types.Message) (*Message, error) {
 	return m, err
 }
 
-// lookAside finds out what work a message is that may have its trail in the store. An error means
-// that it is unknown now.
+// lookAside names the work of a message that may have its trail in the store. An error means that
+// the store does not answer.
 func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	id := d.ID
 	if w.fifo() {
@@ -166,8 +163,8 @@ func (w *Worker) lookAside(ctx context.Context, d *delivery) error {
 	return err
 }
 
-// name says what work a message is, by its trail. Where Config.Key has to look into a body that is
-// not here yet, it does so when it is.
+// name names the work of a message by its trail. If the body has not been fetched yet, Config.Key
+// is called later.
 func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 	m.trail = t
 	m.Generation, m.Redrives, m.Lineage = t.Generation, t.Redrives, cmp.Or(t.Lineage, m.ID)
@@ -177,14 +174,14 @@ func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 	if m.Key, err = w.keyOf(m); err != nil {
 		return err
 	}
-	if len(m.Key) > keyMax {
+	if len(m.Key) > trail.KeyMax {
 		return fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key),
-			keyMax)
+			trail.KeyMax)
 	}
 	return records.CheckKey(m.Key)
 }
 
-// keyOf names the work of a message.
+// keyOf returns the name of the work of a message.
 func (w *Worker) keyOf(m *Message) (string, error) {
 	switch {
 	case w.cfg.Key != nil:
@@ -195,16 +192,16 @@ func (w *Worker) keyOf(m *Message) (string, error) {
 		return key, err
 	case m.trail.Key != "":
 		return m.trail.Key, nil
-	case m.trail.Lineage != "": // the deduplication id is that of a redrive, then
+	case m.trail.Lineage != "": // the deduplication id is then that of a redrive
 		return m.trail.Lineage, nil
-	case m.Dedup != "" && m.Dedup != bodyHash(aws.ToString(m.raw.Body)): // what the queue saw
+	case m.Dedup != "" && m.Dedup != bodyHash(aws.ToString(m.raw.Body)): // as the queue saw it
 		return m.Dedup, nil
 	}
 	return m.Lineage, nil
 }
 
-// bodyHash is the deduplication id that a queue with content-based deduplication gives a message.
-// It is no name for the work: two messages with the same body, an hour apart, may both be meant.
+// bodyHash returns the deduplication id of a queue with content-based deduplication. It does not
+// name the work: two messages with the same body, an hour apart, may be different work.
 func bodyHash(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(sum[:])

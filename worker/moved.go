@@ -12,23 +12,24 @@ import (
 
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/sqslimits"
+	"tenaq/internal/work/sqsqueue"
 )
 
-// A queue with a RedrivePolicy moves a message to its dead-letter queue by itself when the message
-// has been received too often. No worker sees it then, so its claim stays as the last one left it:
-// released, failed, or held by a worker that died. Nothing ever records that the work has ended.
-// What follows finds these messages and gives up their claims.
+// A queue with a RedrivePolicy moves a message that was received too often to its dead-letter queue
+// by itself. No worker sees that, so the claim stays released, failed, or held by a dead worker,
+// and nothing records that the work has ended. This file finds these messages and gives up their
+// claims.
 
 // The time between two looks at the dead-letter queue is settlePause after one that settled a
-// claim. It doubles with each that did not, up to settlePauseMax: many workers that look hide the
-// letters from others.
+// claim. It doubles after each one that did not, up to settlePauseMax, because looks hide the
+// letters from other consumers.
 const (
 	settlePause    = 5 * time.Minute
 	settlePauseMax = time.Hour
 )
 
-// Limits of one look. What is received stays hidden until its end, so that nothing is received
-// twice.
+// Limits of one look. The messages stay hidden until its end, so that none is received twice.
 const (
 	lookHidden = 60 * time.Second
 	lookTime   = 30 * time.Second
@@ -36,33 +37,30 @@ const (
 )
 
 // MovedLetters calls visit for the messages of a dead-letter queue that their queue has moved there
-// by itself. It looks at 1,000 messages at most, within half a minute.
+// by itself. It looks at up to 1,000 messages, for up to half a minute.
 //
-// It has no other way to look than to receive. So each message that it looks at counts one more
-// receive, and is hidden from others for up to a minute; at the end MovedLetters shows them all
-// again. Of a FIFO queue it sees the first ten messages of each group. A dead-letter queue with a
-// redrive policy of its own is refused, because these receives would move its messages on.
+// To look, it must receive. So the receive count of each message grows by one, and the message is
+// hidden from other consumers for up to a minute; at the end, MovedLetters makes all of them
+// visible again. In a FIFO queue, it sees the first ten messages of each group. It refuses a
+// dead-letter queue with a redrive policy of its own, because its receives could move the messages.
 func MovedLetters(
 	ctx context.Context, client SQS, deadLetterURL string, visit func(types.Message) error,
 ) (err error) {
-	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-		QueueUrl:       &deadLetterURL,
-		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
-	})
+	attributes, err := sqsqueue.Attributes(ctx, client, deadLetterURL)
 	if err != nil {
 		return err
 	}
-	if out.Attributes[string(types.QueueAttributeNameRedrivePolicy)] != "" {
+	if attributes[string(types.QueueAttributeNameRedrivePolicy)] != "" {
 		return fmt.Errorf("the dead-letter queue %s has a redrive policy of its own, and a look at its messages counts as a receive: "+
 			"remove the policy, or use \"tenaq claims sweep --settle\" with a tenaq server, which looks without receiving", queuename.Of(deadLetterURL))
 	}
-	if out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)] == "0" {
+	if attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)] == "0" {
 		return nil
 	}
 	began := time.Now()
 	handles := make(map[string]string) // by message id, of what is hidden
 	defer func() {
-		// Later another consumer may have received them, and the old handles would show them.
+		// Later, another consumer may have received them, and the old handles would show them.
 		until := earlier(time.Now().Add(requestMax), began.Add(lookHidden-lookHidden/10))
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
@@ -70,7 +68,7 @@ func MovedLetters(
 	}()
 	for len(handles) < lookMax && time.Since(began) < lookTime {
 		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &deadLetterURL, MaxNumberOfMessages: receiveMax,
+			QueueUrl: &deadLetterURL, MaxNumberOfMessages: sqslimits.ReceiveMax,
 			VisibilityTimeout:           int32(lookHidden / time.Second),
 			MessageAttributeNames:       []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
@@ -97,7 +95,7 @@ func MovedLetters(
 	return nil
 }
 
-// showAll ends the time for which messages are hidden. What cannot be shown comes back by itself.
+// showAll makes messages visible. After an error, they come back by themselves.
 func showAll(ctx context.Context, client SQS, url string, handles map[string]string) {
 	var entries []types.ChangeMessageVisibilityBatchRequestEntry
 	send := func() {
@@ -112,40 +110,34 @@ func showAll(ctx context.Context, client SQS, url string, handles map[string]str
 			Id: aws.String(strconv.Itoa(len(entries))), ReceiptHandle: aws.String(handle),
 			VisibilityTimeout: 0,
 		})
-		if len(entries) == receiveMax {
+		if len(entries) == sqslimits.ReceiveMax {
 			send()
 		}
 	}
 	send()
 }
 
-// MovedReason is the reason that is recorded with a claim whose message its queue has moved.
+// MovedReason returns the recorded reason of a claim whose message was moved by its queue.
 func MovedReason(deadLetterQueue string) string {
 	return "the queue moved its message to " + deadLetterQueue +
 		" by itself, after more receives than its maxReceiveCount"
 }
 
-// lastLookMax bounds the look when the worker ends.
+// lastLookMax is the time limit of the look when the worker ends.
 const lastLookMax = 5 * time.Second
 
-// settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue:
-// now and then until ctx ends, and once more then, for workers that run for a moment only.
+// settleMoved gives up the claims of messages that the queue has moved to its dead-letter queue. It
+// looks now and then until ctx ends, and then once more, for workers that run only briefly.
 func (w *Worker) settleMoved(ctx context.Context) {
-	for wait, pause := w.cfg.Lease, settlePause; ; wait = pause {
-		timer := time.NewTimer(backoff.Jitter(wait))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookMax)
-			defer cancel()
-			w.lookForMoved(last)
-			return
-		case <-timer.C:
-			if pause = min(2*pause, settlePauseMax); w.lookForMoved(ctx) {
-				pause = settlePause
-			}
+	wait := w.cfg.Lease
+	for pause := settlePause; backoff.Sleep(ctx, backoff.Jitter(wait)) == nil; wait = pause {
+		if pause = min(2*pause, settlePauseMax); w.lookForMoved(ctx) {
+			pause = settlePause
 		}
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookMax)
+	defer cancel()
+	w.lookForMoved(last)
 }
 
 // lookForMoved looks once, and reports whether a claim was settled.
@@ -162,9 +154,9 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 	return settled
 }
 
-// settleLetter gives up the claim of a message that the queue has moved, if it is the one that
-// claimed its key last. A message whose key cannot be told here is left to "tenaq claims sweep
-// --settle", which finds claims by the message.
+// settleLetter gives up the claim of a message that the queue has moved, if that message claimed
+// its key last. If the key of a message is unknown, "tenaq claims sweep --settle" can find its
+// claim by the message id.
 func (w *Worker) settleLetter(ctx context.Context, raw types.Message) (settled bool, err error) {
 	m, err := w.newMessage(raw)
 	if err != nil || m.Key == "" || raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)] != w.dead.source {

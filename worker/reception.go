@@ -10,35 +10,35 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/sqslimits"
 )
 
-// A reception decides when to receive how many messages. It owns its fields; polls and lanes send
-// it what has become of theirs.
+// A reception decides when to receive how many messages. It owns its fields; polls and lanes report
+// to it.
 //
-// How many polls run at once follows what they bring: one that comes back full doubles them, an
-// empty one makes it one again. An idle worker so holds one long poll, a busy one as many as it can
-// use.
+// The number of concurrent polls follows their results: a full one doubles it, an empty one resets
+// it to one. So an idle worker holds one long poll, and a busy one as many as it can use.
 type reception struct {
 	worker *Worker
-	work   context.Context // that of handlers
-	limit  int             // messages in hand at most
+	work   context.Context // of handlers
+	limit  int             // maximum of inHand
 
-	inHand    int       // messages, and places in polls that are under way
+	inHand    int       // messages, and places in polls in progress
 	abandoned int       // of those, messages of handlers that do not return
-	want      int       // polls at once
+	want      int       // wanted number of concurrent polls
 	running   int       // polls
-	failures  int       // polls in a row that failed
+	failures  int       // failed polls in a row
 	pause     time.Time // no poll before
-	// when it is time to ask for fewer messages than a poll can bring; zero when none is due
+	// when to ask for fewer messages than a poll can bring; zero if none is wanted
 	gathered time.Time
 
 	polled  chan polled
 	settled chan settled
-	over    chan struct{} // closed when nothing receives from these any more
+	over    chan struct{} // closed when run has returned
 	attempt string        // of the last poll of a FIFO queue, if its answer was lost
 }
 
-// A polled is what became of a poll for so many messages.
+// A polled is the result of a poll.
 type polled struct {
 	asked    int
 	began    time.Time
@@ -47,8 +47,8 @@ type polled struct {
 	err      error
 }
 
-// A settled says how many messages are not in hand any more, and how many have been given up with
-// their handlers; the second is negative when such a handler has returned after all.
+// A settled says how many messages are no longer in hand, and how many were abandoned with their
+// handlers. The second is negative when such a handler has returned.
 type settled struct {
 	messages  int
 	abandoned int
@@ -66,7 +66,7 @@ func newReception(w *Worker, work context.Context) *reception {
 	}
 }
 
-// run receives messages and has them handled until ctx ends and nothing is in hand. Stop ends the
+// run receives messages and handles them until ctx ends and nothing is in hand. Stop ends the
 // contexts of handlers.
 func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error {
 	defer close(r.over)
@@ -105,14 +105,14 @@ func (r *reception) leftRunning() error {
 		"the messages come back after their leases", r.abandoned, r.worker.cfg.Drain)
 }
 
-// gatherMax is how long a poll is put off, while handlers are at work, so that it can ask for as
-// many messages as one can bring.
+// gatherMax is how long a poll is delayed while handlers run, so that it can ask for as many
+// messages as a poll can bring.
 const gatherMax = 50 * time.Millisecond
 
-// start begins the polls that are due. It returns after which time there may be another; zero when
-// that takes an event.
+// start begins the polls that are due. It returns when another may be due, or zero if that takes an
+// event.
 func (r *reception) start(ctx context.Context) (wait time.Duration) {
-	full := min(receiveMax, r.limit)
+	full := min(sqslimits.ReceiveMax, r.limit)
 	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
 		now := time.Now()
 		if pause := later(r.pause,
@@ -138,15 +138,15 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	return 0
 }
 
-// poll asks the queue for messages. A FIFO queue that is asked again under the same attempt answers
-// what it did the first time, so messages are not held up by an answer that was lost.
+// poll asks the queue for messages. If a FIFO queue gets the same attempt id again, it repeats its
+// answer, so a lost answer does not delay messages.
 func (r *reception) poll(ctx context.Context, n int, attempt string) {
 	w := r.worker
 	in := &sqs.ReceiveMessageInput{
 		QueueUrl:                    &w.cfg.QueueURL,
 		MaxNumberOfMessages:         int32(n),
 		VisibilityTimeout:           int32(w.cfg.Lease / time.Second),
-		WaitTimeSeconds:             int32(min(waitMax, w.cfg.Lease/3) / time.Second),
+		WaitTimeSeconds:             int32(min(sqslimits.WaitMax, w.cfg.Lease/3) / time.Second),
 		MessageAttributeNames:       []string{"All"},
 		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	}
@@ -157,8 +157,8 @@ func (r *reception) poll(ctx context.Context, n int, attempt string) {
 		in.ReceiveRequestAttemptId = &attempt
 	}
 	p := polled{asked: n, began: time.Now(), attempt: attempt}
-	// a peer that is gone may say nothing
-	ctx, cancel := context.WithTimeout(ctx, waitMax+requestMax)
+	// A lost peer may never answer.
+	ctx, cancel := context.WithTimeout(ctx, sqslimits.WaitMax+requestMax)
 	defer cancel()
 	out, err := w.cfg.Client.ReceiveMessage(ctx, in)
 	if p.err = err; err == nil {
@@ -173,12 +173,12 @@ const (
 	pollPauseMax = 20 * time.Second
 )
 
-// take gives what a poll brought to lanes.
+// take sends the messages of a poll to lanes.
 func (r *reception) take(ctx context.Context, p polled) {
 	r.running--
 	r.inHand -= p.asked - len(p.messages)
 	switch {
-	case p.err != nil && ctx.Err() != nil: // it was told to end
+	case p.err != nil && ctx.Err() != nil: // it was cancelled
 	case p.err != nil:
 		r.failures++
 		r.want = 1
@@ -191,13 +191,13 @@ func (r *reception) take(ctx context.Context, p polled) {
 		if len(p.messages) == 0 {
 			r.want = 1
 		} else if len(p.messages) == p.asked {
-			r.want = min(2*r.want, max(1, r.limit/receiveMax))
+			r.want = min(2*r.want, max(1, r.limit/sqslimits.ReceiveMax))
 		}
 	}
 	if len(p.messages) == 0 {
 		return
 	}
-	// All of them, before any is handled: those behind the first wait for as long as it takes.
+	// First take all of them into custody, because the later ones may wait for long.
 	deliveries := make([]*delivery, len(p.messages))
 	for i, raw := range p.messages {
 		deliveries[i] = r.worker.deliver(r.work, raw, p.began)
@@ -207,7 +207,7 @@ func (r *reception) take(ctx context.Context, p polled) {
 	}
 }
 
-// report is how lanes say what is settled.
+// report is called by lanes.
 func (r *reception) report(s settled) {
 	select {
 	case r.settled <- s:

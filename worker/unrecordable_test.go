@@ -20,9 +20,9 @@ func TestUnrecordable(t *testing.T) {
 		memo      int
 		reason    string
 	}{
-		{"zero byte in the key", "a\x00", 0, "it cannot be told what work the message belongs to: "},
-		{"key that is not UTF-8", "a\xff", 0, "it cannot be told what work the message belongs to: "},
-		{"long key", strings.Repeat("k", 513), 0, "it cannot be told what work the message belongs to: its key has 513 bytes"},
+		{"zero byte in the key", "a\x00", 0, "it is unknown what work the message belongs to: "},
+		{"key that is not UTF-8", "a\xff", 0, "it is unknown what work the message belongs to: "},
+		{"long key", strings.Repeat("k", 513), 0, "it is unknown what work the message belongs to: its key has 513 bytes"},
 		{"large memo", "a", claims.MemoMax + 1, "its memo has 32769 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

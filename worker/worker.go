@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	crand "crypto/rand"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,11 +14,10 @@ import (
 // A Worker receives messages of one queue and handles them.
 type Worker struct {
 	cfg   Config
-	batch BatchHandler // nil when messages are handled one by one
+	batch BatchHandler // nil if messages are handled one by one
 
 	around func(context.Context, []*Message) error // the handler with its middleware
 
-	// While Run runs:
 	custody *custody
 	deletes *batcher[string]
 	shows   *batcher[show]
@@ -35,8 +33,8 @@ type Worker struct {
 	duplicates duplicates
 }
 
-// New returns a worker, or an error when the configuration contradicts itself. It asks nothing of
-// the queue yet.
+// New returns a worker, or an error if the configuration contradicts itself. It does not use the
+// queue.
 func New(cfg Config) (*Worker, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -53,7 +51,7 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// bounded gives the requests of a batcher a time limit.
+// bounded adds a time limit to the requests of a batcher.
 func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
 	return func(entries []T) []error {
 		ctx, cancel := context.WithTimeout(context.Background(), requestMax)
@@ -62,12 +60,12 @@ func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
 	}
 }
 
-// Run receives messages and handles them until ctx ends. Then it receives no more, gives back what
-// no handler has begun, and waits for the handlers that run: for Config.Drain, and when their
-// contexts have then been ended, for Config.Drain again.
+// Run receives messages and handles them until ctx ends. Then it receives no more, and gives back
+// the messages that no handler has begun. It waits for running handlers for Config.Drain, then ends
+// their contexts, and waits for Config.Drain again.
 //
-// It returns nil after that; an error when the queue cannot be used the way the configuration says,
-// or when handlers are left running. A Worker runs once.
+// Then it returns nil, or an error if handlers are left running. It returns an error at the start
+// if the queue does not fit the configuration. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(ctx); err != nil {
 		return err
@@ -89,8 +87,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return newReception(w, work).run(ctx, stop)
 }
 
-// A trouble is that something which all messages need cannot be used. While it lasts there is no
-// point in receiving more of them: each receive counts at the queue.
+// A trouble tracks whether something that all messages need cannot be used. While it lasts, the
+// worker receives no more messages, because each receive counts at the queue.
 type trouble struct {
 	mu       sync.Mutex
 	failures int // in a row
@@ -103,14 +101,14 @@ const (
 	troublePauseMax = time.Minute
 )
 
-// note tells how an attempt to use it went, and returns how many have failed in a row.
+// note notes the result of a use, and returns the number of failures in a row.
 func (t *trouble) note(ok bool) (failures int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch now := time.Now(); {
 	case ok:
 		t.failures, t.until = 0, time.Time{}
-	case now.After(t.until): // those that failed together count once
+	case now.After(t.until): // simultaneous failures count once
 		t.failures++
 		t.until = now.Add(backoff.Jitter(backoff.Ceiling(t.failures, troublePauseMin,
 			troublePauseMax)))
@@ -118,14 +116,14 @@ func (t *trouble) note(ok bool) (failures int) {
 	return t.failures
 }
 
-// pause is until when nothing new should be begun.
+// pause returns until when nothing new should begin.
 func (t *trouble) pause() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until
 }
 
-// count tells redrivers what became of a message that is not one of theirs.
+// count counts a message that was not redriven, for redrivers.
 func (w *Worker) count(m *Message, done bool) {
 	switch {
 	case w.pulse == nil || m.Redrives > 0:
@@ -137,9 +135,9 @@ func (w *Worker) count(m *Message, done bool) {
 }
 
 // fifo reports whether the queue is a FIFO queue.
-func (w *Worker) fifo() bool { return strings.HasSuffix(w.cfg.QueueURL, ".fifo") }
+func (w *Worker) fifo() bool { return queuename.IsFIFO(w.cfg.QueueURL) }
 
-// queueError reports that the queue could not be used, to a person only now and then.
+// queueError reports an error of the queue, and logs the 1st, 2nd, 4th, 8th in a row, and so on.
 func (w *Worker) queueError(operation string, attempt int, err error) {
 	w.cfg.Events.QueueError(operation, attempt, err)
 	if attempt&(attempt-1) == 0 { // 1, 2, 4, 8, ...

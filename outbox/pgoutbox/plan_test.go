@@ -182,10 +182,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 // A look at a short time does not read all that was sent, nor does a page of a replay all that is
 // staged, whatever is known about the tables.
 func TestHistoryCost(t *testing.T) {
-	n := 200_000
-	if testing.Short() {
-		n /= 10
-	}
+	n := proof.Count(20_000, 100_000, 100_000, 200_000)
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
 	conn := dial(t, url)

@@ -4,8 +4,8 @@
 //	...
 //	w, err := worker.New(worker.Config{Middleware: []worker.Middleware{telemetry.Middleware}, ...})
 //
-// It is a package of its own, so that package worker does not import OpenTelemetry. Names follow
-// the semantic conventions for messaging. It records around each call of the handler:
+// It is separate, so that package worker does not import OpenTelemetry. Names follow the semantic
+// conventions for messaging. For each call of the handler, it records:
 //
 //   - A span "process QUEUE" of kind consumer, which is the span of the handler's context. It links
 //     to the context of the producer of each message, taken from the message attribute
@@ -43,7 +43,7 @@ type Config struct {
 	MeterProvider  metric.MeterProvider // otel.GetMeterProvider when nil
 }
 
-// A Telemetry records what handlers do. Any number of workers may share one.
+// A Telemetry records calls of handlers. Any number of workers may share one.
 type Telemetry struct {
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
@@ -52,7 +52,7 @@ type Telemetry struct {
 
 const scope = "tenaq/worker/otelworker"
 
-// New returns a Telemetry. It fails when the MeterProvider refuses an instrument.
+// New returns a Telemetry, or an error if the MeterProvider refuses an instrument.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -104,7 +104,7 @@ func (t *Telemetry) Middleware(
 	return err
 }
 
-// identity returns what tells the messages of a span from those of others.
+// identity returns the attributes that identify the messages of a span.
 func identity(messages []*worker.Message) []attribute.KeyValue {
 	kind := attribute.String("messaging.operation.type", "process")
 	if len(messages) > 1 {
@@ -118,7 +118,7 @@ func identity(messages []*worker.Message) []attribute.KeyValue {
 	}
 }
 
-// links returns a link to the producer of each message that says where it comes from.
+// links returns a link to the producer of each message that carries a trace context.
 func links(messages []*worker.Message) (links []trace.Link) {
 	for _, m := range messages {
 		if producer := producerOf(m); producer.IsValid() {
@@ -153,7 +153,7 @@ func xray(header string) trace.SpanContext {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(field), "="); name {
 		case "Root":
 			if id, ok := strings.CutPrefix(value, "1-"); ok {
-				// zero is no trace
+				// A zero id means that there is no trace.
 				cfg.TraceID, _ = trace.TraceIDFromHex(strings.ReplaceAll(id, "-", ""))
 			}
 		case "Parent":
@@ -165,7 +165,7 @@ func xray(header string) trace.SpanContext {
 	return trace.NewSpanContext(cfg)
 }
 
-// errorType is a word for an error, of few.
+// errorType returns one of a few words for an error.
 func errorType(ctx context.Context, err error) string {
 	if worker.IsPoison(err) {
 		return "poison"

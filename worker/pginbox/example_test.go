@@ -98,7 +98,7 @@ func ExampleInTx() {
 	})
 	// Without a worker that has a ledger nothing is written.
 	fmt.Println(handler.Handle(context.Background(), &worker.Message{Body: `{"Order": "17", "Cents": 500}`}))
-	// Output: there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims
+	// Output: there is no claim to complete in a transaction: set worker.Config.Claims to a ledger
 }
 
 // transcribe stands for work that takes an hour.
@@ -126,5 +126,5 @@ func ExampleInTx_longWork() {
 	})
 	// Without a worker that has a ledger nothing is written.
 	fmt.Println(handler.Handle(context.Background(), &worker.Message{Body: "video-7"}))
-	// Output: there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims
+	// Output: there is no claim to complete in a transaction: set worker.Config.Claims to a ledger
 }

@@ -1,6 +1,6 @@
-// Package pginbox is the receiving side of an outbox: it does the work of a message in a
-// transaction of PostgreSQL, and the word that it is done, and the messages that follow from it,
-// are in the same commit.
+// Package pginbox is the receiving side of an outbox. It does the work of a message in a
+// transaction of PostgreSQL. The record that the work is done, and the messages that follow from
+// it, are in the same commit.
 //
 //	w, err := worker.New(worker.Config{
 //		Client:   sqs.NewFromConfig(cfg),
@@ -14,27 +14,21 @@
 //		}),
 //	})
 //
-// The ledger of the worker is the inbox: there is no other table, and it knows a piece of work
-// again that was sent twice, under another message id. What package pgclaims guarantees holds for
-// every message:
+// The ledger of the worker is the inbox, without another table. It recognizes work that was sent
+// twice, under another message id. The guarantees of package pgclaims apply to every message:
 //
-//   - What the transaction writes is committed once for each piece of work, whatever is delivered
-//     twice and whoever is killed. A message is deleted only after that.
-//
-//   - A handler whose claim was taken over commits nothing, even when it was stopped in the midst
-//     of it.
-//
-//   - A commit whose answer was lost is not made again.
-//
-//   - That the database is not there, or is being shut down, is not the fault of a message: it is
-//     given back, and no attempt is counted. Every other error is what worker.Handler says.
-//
+//   - The writes of the transaction are committed once per piece of work, despite duplicate
+//     deliveries and crashes. The message is deleted only after that.
+//   - A handler whose claim was taken over commits nothing, even if it was stopped half-way.
+//   - A commit whose answer was lost is not repeated.
+//   - If the database is absent or shutting down, the message is given back and no attempt is
+//     counted. Other errors have the effects that worker.Handler describes.
 //   - Work may take longer than the lease of the claim: while the claim is held, an idle
 //     transaction is kept alive. Only a process that was stopped or cut off loses its transaction,
 //     after one lease.
 //
-// Long work belongs outside of the transaction all the same, because an open one holds its locks
-// and a connection, and holds up vacuum. Run it first, then commit its result with InTx:
+// Long work still belongs outside the transaction, because an open one holds locks and a
+// connection, and delays vacuum. Run it first, then commit its result with InTx:
 //
 //	func(ctx context.Context, m *worker.Message) error {
 //		text, err := transcribe(ctx, m.Body) // takes an hour; no transaction is open
@@ -48,8 +42,8 @@
 //	}
 //
 // What it leaves to others: effects elsewhere. They belong before the transaction, under
-// Message.EffectKey, which is what InTx is for, or behind it, as a row of the outbox. The work is
-// known again until claims.Config.Retention is over.
+// Message.EffectKey, or after it, as a row of the outbox. The inbox recognizes work until
+// claims.Config.Retention has passed.
 package pginbox
 
 import (
@@ -58,9 +52,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"tenaq/claims/pgclaims"
+	"tenaq/internal/work/pgdb"
 	"tenaq/worker"
 )
 
@@ -76,23 +70,22 @@ func Handler(
 	})
 }
 
-// InTx is for a handler that does something before its transaction, or is one of worker.JSON: it
-// runs work in a transaction, records in it that the work of the message is done, and commits. The
-// handler returns what InTx returns, and has nothing to do behind it that matters.
+// InTx runs work in a transaction, records in it that the work of the message is done, and commits.
+// Use it in a handler that does something before its transaction, or in one of worker.JSON. The
+// handler must return the result of InTx, and must do nothing important after it.
 //
-// Work may be called several times, each time in a transaction of its own, because PostgreSQL may
-// refuse to serialize one. It neither commits nor rolls back. It may take longer than a lease of
-// the claim, as pgclaims.InTx explains, though long work is better done before InTx. What it
-// returns is recorded as the result of the work; Message.SetResult counts for nothing here. After
-// an error nothing is committed: with worker.Poison and worker.Later it decides what becomes of the
-// message.
+// InTx may call work several times, each time in a new transaction, because PostgreSQL may refuse
+// to serialize one. Work must neither commit nor roll back. It may take longer than a lease of the
+// claim, as pgclaims.InTx explains, but long work is better done before InTx. Its result is
+// recorded as that of the work; Message.SetResult has no effect here. After an error of work,
+// nothing is committed; worker.Poison and worker.Later have their usual effects.
 func InTx(
 	ctx context.Context, db pgclaims.Beginner, m *worker.Message,
 	work func(ctx context.Context, tx pgx.Tx) (result []byte, err error),
 ) error {
 	claim := m.Claim()
 	if claim == nil {
-		return errors.New("there is no claim to complete in a transaction: give the worker a ledger, in worker.Config.Claims")
+		return errors.New("there is no claim to complete in a transaction: set worker.Config.Claims to a ledger")
 	}
 	begun := &beginner{Beginner: db}
 	err := pgclaims.InTx(ctx, begun, claim, work)
@@ -102,11 +95,11 @@ func InTx(
 	return err
 }
 
-// awayPause is how long a message is given back for when the database is away. The worker receives
-// less as soon as it finds that its ledger, which is in the same one, cannot be used.
+// awayPause is how long a message is given back for if the database is absent. The worker receives
+// less as soon as it finds that its ledger, in the same database, cannot be used.
 const awayPause = 5 * time.Second
 
-// A beginner knows whether the last transaction could be begun.
+// A beginner records whether the last transaction could begin.
 type beginner struct {
 	pgclaims.Beginner
 	err error
@@ -117,21 +110,11 @@ func (b *beginner) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err
 	return tx, b.err
 }
 
-// isAway reports whether a transaction has ended because the server did, or nobody knows how. A
-// server that the work itself brings down closes its connection without a word, so that is not
-// among it.
+// isAway reports whether a transaction ended because the server is stopping, or with an unknown
+// outcome. It does not include a connection that closes without an error, because the work itself
+// may have crashed the server.
 func isAway(err error) bool {
-	if errors.Is(err, pgclaims.ErrUnknown) {
-		return true
-	}
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	// admin_shutdown, crash_shutdown of another connection, cannot_connect_now
-	case "57P01", "57P02", "57P03":
-		return true
-	}
-	return false
+	return errors.Is(err, pgclaims.ErrUnknown) ||
+		// admin_shutdown, crash_shutdown of another connection, cannot_connect_now
+		pgdb.HasCode(err, "57P01", "57P02", "57P03")
 }
