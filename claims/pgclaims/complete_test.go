@@ -306,7 +306,7 @@ func TestRefused(t *testing.T) {
 		}, claims.ErrEnded.Error()},
 		"result too long": {func(t *testing.T, r *rig, c *claims.Claim, tx pgx.Tx) error {
 			return pgclaims.Complete(t.Context(), tx, c, make([]byte, claims.ResultMax+1))
-		}, "keep it elsewhere"},
+		}, "store it elsewhere"},
 		"context ended": {func(t *testing.T, r *rig, c *claims.Claim, tx pgx.Tx) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -333,7 +333,7 @@ func TestRefused(t *testing.T) {
 			_, err := tx.Exec(t.Context(), "SET LOCAL search_path = pg_catalog")
 			must(t, err)
 			return pgclaims.Complete(t.Context(), tx, c, nil)
-		}, "the transaction has to be in the database of the records"},
+		}, "the transaction must be in the database of the records"},
 		"another kind of store": {func(t *testing.T, r *rig, c *claims.Claim, tx pgx.Tx) error {
 			l, err := claims.New(claims.Config{Store: recordstest.NewMemory()})
 			must(t, err)

@@ -67,7 +67,7 @@ func TestSchemaByHand(t *testing.T) {
 	u := pgtest.URL(t)
 	s := over(t, u, Config{})
 	_, err := s.Get(t.Context(), "a")
-	fails(t, err, "call Migrate, or apply what Schema returns")
+	fails(t, err, "call Migrate, or apply the SQL of Schema")
 	exec(t, u, s.names.sql())
 	v := put(t, s, records.Write{Key: "a"})
 	exec(t, u, s.names.sql())
