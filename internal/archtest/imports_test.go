@@ -59,9 +59,12 @@ var may = map[string][]string{
 	"internal/kv/kvtest/crashdisk": {"github.com/cockroachdb/pebble/v2/vfs"},
 	"internal/kv/replica":          {"internal/kv", "internal/kv/tree", "github.com/cespare/xxhash/v2"},
 	"internal/kv/pebblekv": {
-		"internal/kv", "internal/invariant",
+		"internal/kv", "internal/kv/replica", "internal/invariant",
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
+
+	// Raft has one home.
+	"internal/cluster/raftlog": {"internal/kv", "github.com/hashicorp/raft/..."},
 
 	"internal/engine/row":     {"internal/key", "internal/work/sqslimits"},
 	"internal/engine/verify":  {"internal/engine/row", "internal/key", "internal/work/sqslimits"},

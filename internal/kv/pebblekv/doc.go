@@ -1,5 +1,6 @@
 // Package pebblekv is a kv.Store in a directory, on Pebble. Nothing else in the repository imports
-// Pebble.
+// Pebble. A replicated group has two more kinds of directory here: a Log, which is a Store for
+// several writers, and a State, whose log lies elsewhere.
 //
 // Beyond the contract of package kv it guarantees:
 //

@@ -14,6 +14,7 @@ const (
 	rowFormat     = 1 // of the rows as a whole, written into the genesis record
 	chainFormat   = 2
 	witnessFormat = 1
+	positionForm  = 1
 )
 
 // The rows of the implementation. They begin with zero, where no caller writes.
@@ -21,6 +22,7 @@ var (
 	genesisKey  = []byte{0, 'g'}
 	chainPrefix = []byte{0, 'c'}
 	chainEnd    = []byte{0, 'c' + 1}
+	positionKey = []byte{0, 'r'}
 	firstKey    = []byte{1} // where the rows of callers begin
 )
 

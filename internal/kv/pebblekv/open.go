@@ -46,6 +46,7 @@ type opening struct {
 	whole       bool // both slots of the witness are good
 	witnessErr  error
 	disk        *disk
+	noLog       bool // as a State has none
 }
 
 func (o *opening) undo() {
@@ -164,20 +165,25 @@ func (o *opening) openPebble(lock *pebble.Lock) error {
 	opts := pebbleOptions(o.Options, log)
 	opts.FS = o.store.aside
 	opts.Lock = lock
+	opts.DisableWAL = o.noLog
 	return guardOpen(func() (err error) {
 		o.store.db, err = pebble.Open(o.store.dir, opts)
 		return err
 	})
 }
 
-// readGenesis reads the genesis record, or writes it into a store that has no row at all.
+// readGenesis reads the genesis record, or writes it into a store that has no row at all, with the
+// ID that the store has been given, if it has.
 func (o *opening) readGenesis() error {
 	s := o.store
 	value, closer, err := s.db.Get(genesisKey)
 	switch {
 	case err == nil:
+		given := s.id
 		if s.id, err = decodeGenesis(value); err != nil {
 			err = fmt.Errorf("genesis record: %w", err)
+		} else if given != (ID{}) && given != s.id {
+			err = damaged(s.dir, "it belongs to %v and not to %v", s.id, given)
 		}
 		return errors.Join(err, closer.Close())
 	case err != pebble.ErrNotFound:
@@ -197,8 +203,10 @@ func (o *opening) readGenesis() error {
 // table and not merely the end of a log.
 func (o *opening) create() error {
 	s := o.store
-	if _, err := io.ReadFull(rand.Reader, s.id[:]); err != nil {
-		return err
+	if s.id == (ID{}) {
+		if _, err := io.ReadFull(rand.Reader, s.id[:]); err != nil {
+			return err
+		}
 	}
 	genesis := encodeGenesis(s.id)
 	m := genesisMark(genesis)
@@ -206,7 +214,7 @@ func (o *opening) create() error {
 	err := errors.Join(
 		b.Set(genesisKey, genesis, nil),
 		b.Set(appendChainKey(nil, m), chainValue, nil),
-		s.db.Apply(b, pebble.Sync),
+		s.db.Apply(b, &pebble.WriteOptions{Sync: !o.noLog}),
 	)
 	return errors.Join(err, b.Close(), s.db.Flush())
 }

@@ -112,3 +112,18 @@ func discard(l *slog.Logger) *slog.Logger {
 	}
 	return l
 }
+
+// last returns the last key of callers in lo <= key < hi.
+func (s *Store) last(lo, hi []byte) (key []byte, ok bool) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		s.fail("look for the last row", err)
+	}
+	if ok = it.Last(); ok {
+		key = bytes.Clone(it.Key())
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		s.fail("look for the last row", err)
+	}
+	return key, ok
+}

@@ -14,8 +14,8 @@ func TestEntryBytes(t *testing.T) {
 	session := Session([]byte("session-of-16-by"))
 	first := Mark{7, 0x1122334455667788}
 	for file, e := range map[string]*Entry{
-		"begin.hex": FirstEntry(session, first),
-		"turn.hex": {Kind: Turn, Session: session, Before: first.Hash,
+		"begin.1.hex": FirstEntry(session, first),
+		"turn.1.hex": {Kind: Turn, Session: session, Before: first.Hash,
 			Mark: first.Next([]byte("the writes")), Writes: []byte("the writes")},
 	} {
 		name := "testdata/" + file

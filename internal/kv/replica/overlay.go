@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/kv/tree"
 )
 
-// An overlay is what lies over a state: one layer for each entry that the state has not applied, the
-// oldest first, and one for the entry that is being filled. It never changes.
+// An overlay is what lies over a state: one layer for each entry that the state has not applied,
+// the oldest first, and one for the entry that is being filled. It never changes.
 type overlay struct{ layers []layer }
 
 // A layer is what one entry writes.

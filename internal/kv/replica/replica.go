@@ -1,5 +1,5 @@
-// Package replica is the kv.Store of a leader: what it forces is an entry of a replicated log, which
-// every node applies to a State of its own.
+// Package replica is the kv.Store of a leader: what it forces is an entry of a replicated log,
+// which every node applies to a State of its own.
 //
 // A Store keeps what it has proposed and what is not applied yet in memory, over the State of its
 // node. Readers see both as one. So the State never holds anything that is not committed, and a
@@ -78,8 +78,8 @@ type Store struct {
 
 	lost atomic.Bool // the lead
 
-	// mu is held to change what lies over the State, and shared while a Scan begins: what it sees of
-	// the State then holds nothing that is not in what it sees over it.
+	// mu is held to change what lies over the State, and shared while a Scan begins: what it sees
+	// of the State then holds nothing that is not in what it sees over it.
 	mu   sync.RWMutex
 	over atomic.Pointer[overlay]
 }

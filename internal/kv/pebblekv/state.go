@@ -1,0 +1,234 @@
+package pebblekv
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tenaq/internal/kv/replica"
+)
+
+// A State is the rows of one replicated group on one node, in the folder "state" of Options.Dir. It
+// has no log of its own, because the log of the group has all that it is missing: after a crash it
+// holds a prefix of what was applied, and Position says which. What a Flush has waited for is in
+// that prefix.
+//
+// It has the chain of a Store. The genesis holds the ID that all replicas of the group share, so
+// equal marks mean equal rows.
+type State struct {
+	store    *Store
+	position atomic.Pointer[Position]
+}
+
+var _ replica.State = (*State)(nil)
+
+// A Position says how far a State has got in the log of its group.
+type Position struct {
+	Index   uint64          // of the last entry applied
+	Term    uint64          // in which the present session began
+	Session replica.Session // the present one
+	Mark    replica.Mark    // of the last commit
+}
+
+// OpenState opens the state in o.Dir, or creates one if the directory holds none. The ID is that of
+// the group. Errors are those of Open, and ErrDamaged for the state of another group. AcceptLoss is
+// ignored: what a state lacks, the log has.
+func OpenState(o Options, id ID) (*State, error) {
+	if o.Dir == "" || o.Fatal == nil || id == (ID{}) {
+		panic("pebblekv: a State without Dir, Fatal or ID")
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	s := &State{store: &Store{dir: o.FS.PathJoin(o.Dir, stateName), fatal: o.Fatal, id: id}}
+	opening := &opening{Options: o, store: s.store, noLog: true}
+	if err := s.open(opening); err != nil {
+		opening.undo()
+		return nil, classify(s.store.dir, err)
+	}
+	return s, nil
+}
+
+const stateName = "state"
+
+func (s *State) open(o *opening) error {
+	if err := makeDir(o.FS, s.store.dir); err != nil {
+		return errnoError(s.store.dir, err)
+	}
+	lock, err := o.takeLock()
+	if err != nil {
+		return err
+	}
+	s.store.lock = lock
+	for _, step := range []func() error{
+		o.look, func() error {
+			return o.openPebble(lock)
+		}, o.readGenesis, o.readChain, s.readPosition,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	o.disk.release()
+	_ = o.FS.RemoveAll(s.store.aside.dir) // a copy that was cut short
+	return nil
+}
+
+// readPosition reads the position; before the first entry there is none.
+func (s *State) readPosition() error {
+	p := Position{Mark: replica.Mark{Number: s.store.chain.number, Hash: s.store.chain.hash}}
+	if value, ok := s.store.Get(nil, positionKey); ok {
+		if err := p.decode(value); err != nil {
+			return fmt.Errorf("position in the log: %w", err)
+		}
+	}
+	s.position.Store(&p)
+	return nil
+}
+
+const positionSize = 1 + 8 + 8 + 16
+
+// encode returns the row of a position, without the mark, which the chain states.
+func (p *Position) encode() []byte {
+	b := append(make([]byte, 0, positionSize), positionForm)
+	b = binary.BigEndian.AppendUint64(b, p.Index)
+	b = binary.BigEndian.AppendUint64(b, p.Term)
+	return append(b, p.Session[:]...)
+}
+
+func (p *Position) decode(b []byte) error {
+	switch {
+	case len(b) == 0 || b[0] == 0:
+		return errMalformed
+	case b[0] > positionForm:
+		return &newerError{"the position in the log", uint64(b[0]), positionForm}
+	case len(b) != positionSize:
+		return errMalformed
+	}
+	p.Index, p.Term = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:])
+	p.Session = replica.Session(b[17:])
+	return nil
+}
+
+// ID returns the identity of the group.
+func (s *State) ID() ID { return s.store.id }
+
+// Position returns how far the state has got.
+func (s *State) Position() Position { return *s.position.Load() }
+
+// Mark returns the mark of the last commit applied.
+func (s *State) Mark() replica.Mark { return s.Position().Mark }
+
+func (s *State) Get(dst, key []byte) (value []byte, ok bool) { return s.store.Get(dst, key) }
+
+func (s *State) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] { return s.store.Scan(lo, hi) }
+
+// NewWrites returns the writes of an entry, as Pebble encodes a batch.
+func (s *State) NewWrites() replica.Writes {
+	return &writes{batch{store: s.store, b: s.store.db.NewBatch()}}
+}
+
+// writes are a batch that is encoded and not applied.
+type writes struct{ batch }
+
+func (w *writes) Bytes() []byte { return w.b.Repr()[batchrepr.HeaderLen:] }
+
+// Apply applies the writes of the entry with which the state gets to p, and notes that it has. The
+// mark of an entry that is no commit stays what it was, and it has no writes. Apply does not force
+// anything. One goroutine calls it. The error says that the writes cannot be read; nothing is
+// applied then.
+func (s *State) Apply(p Position, writes []byte) error {
+	b := s.store.db.NewBatch()
+	count, err := countWrites(writes)
+	if err != nil {
+		return err
+	}
+	repr := make([]byte, batchrepr.HeaderLen, batchrepr.HeaderLen+len(writes)+128)
+	batchrepr.SetCount(repr, count)
+	err = b.SetRepr(append(repr, writes...))
+	if last := s.store.chain.mark; p.Mark != (replica.Mark{Number: last.number, Hash: last.hash}) {
+		m := mark{p.Mark.Number, p.Mark.Hash}
+		err = errors.Join(err, b.SingleDelete(s.store.chain.row, nil))
+		s.store.chain.mark, s.store.chain.row = m, appendChainKey(nil, m)
+		err = errors.Join(err, b.Set(s.store.chain.row, chainValue, nil))
+	}
+	err = errors.Join(err, b.Set(positionKey, p.encode(), nil))
+	if err == nil {
+		err = guard(func() error { return s.store.db.Apply(b, pebble.NoSync) })
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		s.store.fail("apply an entry of the log", err)
+	}
+	s.store.number.Store(p.Mark.Number)
+	s.position.Store(&p)
+	return nil
+}
+
+// countWrites returns how many writes there are, none of which may be to a row of this package.
+func countWrites(encoded []byte) (count uint32, err error) {
+	err = guardOpen(func() error {
+		for r := batchrepr.Reader(encoded); ; count++ {
+			kind, key, value, ok, err := r.Next()
+			if err != nil || !ok {
+				return err
+			}
+			switch kind {
+			case pebble.InternalKeyKindRangeDelete:
+				if bytes.Compare(value, firstKey) < 0 {
+					return errMalformed
+				}
+			case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete,
+				pebble.InternalKeyKindSingleDelete:
+			default:
+				return errMalformed
+			}
+			if bytes.Compare(key, firstKey) < 0 {
+				return errMalformed
+			}
+		}
+	})
+	return count, err
+}
+
+// Flush begins to make what has been applied durable. The wait function returns when it is.
+func (s *State) Flush() (wait func()) {
+	var done <-chan struct{}
+	err := guard(func() (err error) {
+		done, err = s.store.db.AsyncFlush()
+		return err
+	})
+	if err != nil {
+		s.store.fail("flush the state", err)
+	}
+	return func() { <-done }
+}
+
+// Checkpoint makes a checkpoint that holds everything applied before, as Store.Checkpoint does.
+func (s *State) Checkpoint() (*Checkpoint, error) {
+	c := &Checkpoint{Dir: s.store.aside.dir, ID: s.store.id, Commit: s.Mark().Number,
+		fs: s.store.aside.raw}
+	if err := c.Remove(); err != nil {
+		return nil, err
+	}
+	s.Flush()()
+	if err := s.store.db.Checkpoint(c.Dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a checkpoint of %s: %w", s.store.dir, err),
+			c.Remove())
+	}
+	return c, nil
+}
+
+// Close releases the directory. What was not flushed is lost, and the log has it.
+func (s *State) Close() error {
+	if err := errors.Join(s.store.db.Close(), s.store.lock.Close()); err != nil {
+		return fmt.Errorf("close state %s: %w", s.store.dir, err)
+	}
+	return nil
+}
