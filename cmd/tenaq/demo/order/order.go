@@ -146,22 +146,24 @@ const (
 	pointDead    = string(worker.DeadLettered)
 )
 
-// on takes a report. The crew's mutex is locked.
+// on takes a report. The crew's mutex is locked. What is to happen to an order happens at the first
+// report of a worker that is alive when its turn comes, so no schedule leaves it out.
 func (p *play) on(r stage.Report) {
-	f, first := p.out.Fates[r.Key], p.times(r.Point, r.Key) == 1
+	f := p.out.Fates[r.Key]
 	switch {
 	case r.Point == stage.Ended && p.guarded[r.From] == r.Key:
 		delete(p.guarded, r.From)
-	case r.Point == stage.Begun && f == copied && first:
+	case r.Point == stage.Begun && f == copied && p.times(stage.Begun, r.Key) == 1:
 		if p.Broken != "" {
 			p.guarded[r.From] = r.Key // so that the checks always fail
 		}
 		i := slices.IndexFunc(p.orders, func(o shop.Order) bool { return o.ID == r.Key })
 		p.Aside(func() { p.send(p.url, p.orders[i]) })
 	case r.Point != pointCharged: // the order is not written yet
-	case f == crashed && first, f == doomed && p.times(pointDead, r.Key) == 0:
+	case f == crashed && p.times(stage.Killed, r.Key) == 0,
+		f == doomed && p.times(pointDead, r.Key) == 0:
 		p.kill(r.From, "which had charged the card of "+r.Key, r.Key)
-	case f == frozen && first:
+	case f == frozen && p.times(stage.Frozen, r.Key) == 0:
 		p.freeze(r.From, r.Key)
 	}
 }
@@ -185,8 +187,12 @@ func (p *play) kill(from, why, key string) {
 
 // freeze stops a worker until another one has written the order.
 func (p *play) freeze(from, key string) {
+	p.Wait(time.Minute, func() bool { return p.guarded[from] == "" })
+	if p.times(stage.Frozen, key) > 0 {
+		return
+	}
 	p.guarded[from] = key
-	p.Freeze(from, func() bool {
+	p.Freeze(from, key, func() bool {
 		return stage.Unlocked(p.Ctx, stage.RecordsFile(p.Dir), filepath.Join(p.Dir, "orders.db"))
 	}, func() bool {
 		return slices.ContainsFunc(p.Seen(stage.Ended), func(r stage.Report) bool {

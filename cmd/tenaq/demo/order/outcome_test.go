@@ -90,6 +90,7 @@ func TestRows(t *testing.T) {
 		}, []string{"handlers that went on beside another one"}},
 		{"no kill between charge and row", gone(stage.Killed), []string{"handlers that went on beside another one",
 			"workers killed, the card charged and no row written"}},
+		{"no worker was continued", gone(stage.Thawed), []string{"workers stopped past their lease, and continued"}},
 		{"no stale write was refused", report(stage.Ended, func(r *stage.Report) { r.Text = "" }),
 			[]string{"writes of those that the fence refused"}},
 		{"nothing was turned away", gone(string(worker.Busy)), []string{"deliveries turned away, the order busy or done"}},

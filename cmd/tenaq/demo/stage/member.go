@@ -27,7 +27,7 @@ type member struct {
 	process *os.Process
 	stdin   io.Closer // ends when this process does, so that none is left behind
 	ended   chan struct{}
-	leaving bool    // it is expected to end
+	leaving bool    // it is expected to end, or has ended
 	dead    bool    // it was killed, or is about to be
 	final   bool    // and none takes its place
 	next    *member // took its place
@@ -130,10 +130,10 @@ func (c *Crew) watch(m *member, cmd *exec.Cmd) {
 	err := cmd.Wait()
 	c.Do(func() {
 		m.err = err
-		delete(c.members, m.Name)
 		if !m.leaving && (!m.once || err != nil) {
 			c.Fail(fmt.Errorf("%s ended by itself: %v%s", m.Name, cmd.ProcessState, c.logTail(m)))
 		}
+		m.leaving = true
 	})
 	close(m.ended)
 }
@@ -206,12 +206,12 @@ func (c *Crew) kill(name, why, key string, final bool) {
 // host, and lets it go on when something is so. Free reports whether the databases can be written:
 // a process that is stopped in the middle of a write keeps SQLite locked for all, which is a limit
 // of SQLite files and not the subject here.
-func (c *Crew) Freeze(name string, free, so func() bool) {
+func (c *Crew) Freeze(name, key string, free, so func() bool) {
 	m := c.members[name]
 	if !c.Alive(name) {
 		return
 	}
-	c.record(Report{From: name, Role: m.Role, Point: Frozen})
+	c.record(Report{From: name, Role: m.Role, Point: Frozen, Key: key})
 	c.Aside(func() {
 		for c.Ctx.Err() == nil {
 			_ = m.process.Signal(syscall.SIGSTOP)
@@ -224,7 +224,7 @@ func (c *Crew) Freeze(name string, free, so func() bool) {
 		}
 	})
 	c.Wait(stepMax, so)
-	c.record(Report{From: name, Role: m.Role, Point: Thawed})
+	c.record(Report{From: name, Role: m.Role, Point: Thawed, Key: key})
 	_ = m.process.Signal(syscall.SIGCONT)
 }
 

@@ -135,7 +135,7 @@ func TestCrewFreezes(t *testing.T) {
 		return is
 	}
 	c.Do(func() {
-		c.Freeze("worker-1", free, func() bool {
+		c.Freeze("worker-1", "", free, func() bool {
 			points := []string{c.reports[0].Point, c.reports[1].Point}
 			if want := []string{"here", Frozen}; !slices.Equal(points, want) || len(locked) != 0 {
 				t.Errorf("got %q after %d looks, want %q after 2", points, 2-len(locked), want)
