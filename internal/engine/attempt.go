@@ -41,13 +41,6 @@ func (e *Engine) repeat(q *queue, attempt row.DedupHash, room int64) (again []*m
 	return again
 }
 
-// hideAgain hides a message that is handed out once more for the same receive. [DEDUP-20]
-func (e *Engine) hideAgain(q *queue, m *message, until int64) {
-	e.unschedule(q, m)
-	m.LastReceive = e.now
-	e.hide(q, m, until)
-}
-
 // noteAttempt remembers the messages that a receive has handed out under an id.
 func (e *Engine) noteAttempt(q *queue, attempt row.DedupHash, picked []*message) {
 	answer := row.Dedup{At: e.now}

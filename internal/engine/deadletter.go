@@ -53,18 +53,11 @@ func (q *queue) exhausted(m *message) bool {
 
 // deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
 func (e *Engine) deadLetter(from, to *queue, m *message) {
-	before := balanceOf(from, to)
 	if !from.exhausted(m) {
 		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name,
 			m.Seq, m.Receives)
 	}
-	content := e.contentOf(from, m)
 	moved := &message{Meta: m.Meta, hasMeta: true}
-	e.countTimeout(from, m)
-	e.keep(from, m, content)
-	e.remove(from, m)
-	moved.Seq = to.st.NextSeq
-	to.st.NextSeq++
 	moved.Flags = row.FlagScheduled
 	moved.Source = e.arn(from.name)
 	moved.Arrived = e.now
@@ -80,10 +73,8 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		LastReceive:  m.LastReceive,
 		Origin:       !to.fifo(),
 	}
-	e.enter(to, moved, content)
-	before.check()
+	e.transfer(from, to, m, moved)
 	e.tally(from).DeadLetters.Add(1)
-	e.tally(to).Arrived.Add(1)
 	if moved.Origin {
 		e.addMark(&to.origin, originPos(moved))
 		to.expiry = min(to.expiry, moved.Base+to.row.Attributes.Retention())
@@ -91,6 +82,19 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
 		e.stir(to)
 	}
+}
+
+// transfer removes a message from its queue and enters it into another one as moved.
+func (e *Engine) transfer(from, to *queue, m, moved *message) {
+	before, content := balanceOf(from, to), e.contentOf(from, m)
+	e.countTimeout(from, m)
+	e.keep(from, m, content)
+	e.remove(from, m)
+	moved.Seq = to.st.NextSeq
+	to.st.NextSeq++
+	e.enter(to, moved, content)
+	before.check()
+	e.tally(to).Arrived.Add(1)
 }
 
 // contentOf reads the content of a message, whose row must be visible.

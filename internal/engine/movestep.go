@@ -158,23 +158,15 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 // redrive moves a message to another queue as a new one. It keeps the lineage of the message.
 // [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
-	before := balanceOf(from, to)
-	content := e.contentOf(from, m)
-	moved := &message{Meta: row.NewMeta(to.st.NextSeq, id, e.now, m.Size), hasMeta: true}
+	moved := &message{Meta: row.NewMeta(0, id, e.now, m.Size), hasMeta: true}
 	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
 		m.Meta.Generation, m.Redrives+1, m.FirstSent
 	moved.Group, moved.Dedup = m.Group, m.Dedup
-	e.countTimeout(from, m)
-	e.keep(from, m, content)
-	e.remove(from, m)
-	to.st.NextSeq++
 	if delay := to.row.Attributes.Delay(); delay > 0 && !to.fifo() {
 		moved.Flags |= row.FlagScheduled
 		moved.Delivery = row.Delivery{At: e.now + delay, Kind: row.DueDelayed}
 	}
-	e.enter(to, moved, content)
-	before.check()
+	e.transfer(from, to, m, moved)
 	e.tally(from).Moved.Add(1)
-	e.tally(to).Arrived.Add(1)
 	e.stir(to)
 }

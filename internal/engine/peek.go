@@ -85,26 +85,24 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
 		return ErrAgain
 	}
-	p := peek{Peek: *op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
-	op.Next = ""
+	op.Messages, op.Next = nil, ""
+	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
 	if p.run() {
 		op.Next = sealPlace(q.row.Incarnation, p.place)
 	}
-	op.Messages = p.found
 	return nil
 }
 
 // A peek is a Peek in progress. It reads rows only and keeps nothing in memory, because the windows
 // belong to receives.
 type peek struct {
-	Peek
+	*Peek
 	e *Engine
 	q *queue
 
-	place uint64 // what has been looked at, up to and including this number
-	looks int    // how many messages may still be looked at
-	bytes int64  // of what was found
-	found []Peeked
+	place uint64            // what has been looked at, up to and including this number
+	looks int               // how many messages may still be looked at
+	bytes int64             // of what was found
 	gates map[string]uint64 // by group
 }
 
@@ -142,7 +140,7 @@ func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 // metas reads messages with lo <= seq < hi, one more than fit on the page, so that the last page
 // knows that it is the last. Whole reports that there are no others.
 func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
-	room := p.Max - len(p.found) + 1
+	room := p.Max - len(p.Messages) + 1
 	for m := range p.e.metas(p.q, lo, hi) {
 		if len(metas) == room {
 			return metas, false
@@ -157,7 +155,7 @@ func (p *peek) take(metas []row.Meta) bool {
 	deliveries := p.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
 	for i := range metas {
 		m := &metas[i]
-		if p.looks == 0 || len(p.found) == p.Max {
+		if p.looks == 0 || len(p.Messages) == p.Max {
 			return false
 		}
 		var v *row.Delivery
@@ -165,10 +163,10 @@ func (p *peek) take(metas []row.Meta) bool {
 			v, deliveries = &deliveries[0].Delivery, deliveries[1:]
 		}
 		if found := p.show(m, v); p.State == "" || p.State == found.State {
-			if p.bytes += m.Size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.found) > 0 {
+			if p.bytes += m.Size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.Messages) > 0 {
 				return false
 			}
-			p.found = append(p.found, found)
+			p.Messages = append(p.Messages, found)
 		}
 		p.looks--
 		p.place = m.Seq

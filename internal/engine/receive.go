@@ -133,7 +133,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 			}
 			op.Kept = e.kept
 			for _, m := range again {
-				e.hideAgain(q, m, e.now+visibility) // [DEDUP-20]
+				e.unschedule(q, m)
+				m.LastReceive = e.now
+				e.hide(q, m, e.now+visibility) // [DEDUP-20]
 				op.Messages = append(op.Messages, e.show(q, m))
 			}
 			return nil

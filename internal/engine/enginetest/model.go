@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"tenaq/internal/engine"
@@ -223,40 +224,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 	return no
 }
 
+// queueOf returns the queue of an operation on a queue.
 func queueOf(op engine.Op) engine.QueueName {
-	switch op := op.(type) {
-	case *engine.DeleteQueue:
-		return op.Queue
-	case *engine.PurgeQueue:
-		return op.Queue
-	case *engine.GetQueueAttributes:
-		return op.Queue
-	case *engine.SetQueueAttributes:
-		return op.Queue
-	case *engine.TagQueue:
-		return op.Queue
-	case *engine.UntagQueue:
-		return op.Queue
-	case *engine.ListQueueTags:
-		return op.Queue
-	case *engine.ListDeadLetterSourceQueues:
-		return op.Queue
-	case *engine.SendMessage:
-		return op.Queue
-	case *engine.SendMessageBatch:
-		return op.Queue
-	case *engine.ReceiveMessage:
-		return op.Queue
-	case *engine.DeleteMessage:
-		return op.Queue
-	case *engine.DeleteMessageBatch:
-		return op.Queue
-	case *engine.ChangeMessageVisibility:
-		return op.Queue
-	case *engine.ChangeMessageVisibilityBatch:
-		return op.Queue
-	}
-	panic(fmt.Sprintf("the model does not know %T", op))
+	return reflect.ValueOf(op).Elem().FieldByName("Queue").Interface().(engine.QueueName)
 }
 
 func modelRefusal(code engine.Code, format string, args ...any) *engine.Error {
