@@ -73,6 +73,9 @@ func TestCrewKills(t *testing.T) {
 	if here[2].From != "worker-3" || len(killed) != 2 || killed[0].Text != "on purpose" {
 		t.Errorf("got reports %v, want two killed workers and their successors", c.Reports())
 	}
+	if c.Take(Report{From: "worker-1", Point: "late"}); len(At(c.Reports(), "late")) > 0 {
+		t.Error("what a dead worker said is recorded")
+	}
 	c.Dismiss("worker")
 	if c.unclean != 0 || c.Ctx.Err() != nil || len(c.deaths) != 2 {
 		t.Errorf("got %d unclean ends, %v and %d deaths to come, want none, nil and 2", c.unclean,
