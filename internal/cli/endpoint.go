@@ -76,7 +76,7 @@ func ResolveRegion(flag string, getenv func(string) string) string {
 
 func (e Endpoint) IsAmazon() bool { return e.URL == "" }
 
-// IsLoopback tells whether the endpoint is on this machine, where a server may run without
+// IsLoopback reports whether the endpoint is on this machine, where a server may run without
 // credentials.
 func (e Endpoint) IsLoopback() bool {
 	u, err := url.Parse(e.URL)
@@ -120,8 +120,8 @@ var amazonSuffixes = []string{
 	".api.aws", ".api.amazonwebservices.com.cn", ".api.amazonwebservices.eu",
 }
 
-// IsAmazonURL tells whether the URL of a queue or an endpoint belongs to Amazon. Behind another
-// port than that of its scheme is somebody's own server, on a machine of Amazon's.
+// IsAmazonURL reports whether the URL of a queue or an endpoint belongs to Amazon. Another port
+// than that of its scheme belongs to the server of a customer, on a machine of Amazon.
 func IsAmazonURL(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

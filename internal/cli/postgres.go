@@ -21,8 +21,7 @@ const TableParameter = "tenaq_table"
 // connectTimeout is for a host that does not answer, when the address says nothing else.
 const connectTimeout = 10 * time.Second
 
-// A PostgresTable is a table of PostgreSQL, which may not be there yet. It connects with its first
-// use.
+// A PostgresTable is a table of PostgreSQL, which may not exist yet. It connects when it is used.
 type PostgresTable struct {
 	database string // and where it is, in words
 	Table    string
@@ -30,8 +29,8 @@ type PostgresTable struct {
 	init     string // the command that makes the table
 }
 
-// NewPostgresTable reads the address of a table; one that names none means the table called
-// otherwise.
+// NewPostgresTable parses the address of a table. otherwise is the table of an address that names
+// none.
 func NewPostgresTable(address, otherwise, init string) (*PostgresTable, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -39,14 +38,14 @@ func NewPostgresTable(address, otherwise, init string) (*PostgresTable, error) {
 	}
 	c := cfg.ConnConfig
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
-	// Of several hosts the one is wanted that takes writes.
+	// Of several hosts, use the one that accepts writes.
 	if c.ValidateConnect == nil && len(c.Fallbacks) > 0 {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	t := &PostgresTable{
 		database: fmt.Sprintf("database %s at %s", cmp.Or(c.Database, c.User),
 			hostAndPort(c.Host, c.Port)),
-		// What pgx does not know it takes for a setting of the session.
+		// pgx takes an unknown parameter for a setting of the session.
 		Table: cmp.Or(c.RuntimeParams[TableParameter], otherwise),
 		init:  init,
 	}
@@ -65,7 +64,7 @@ func hostAndPort(host string, port uint16) string {
 
 func (t *PostgresTable) String() string { return "table " + t.Table + " of " + t.database }
 
-// Exists tells whether a table is there.
+// Exists reports whether a table exists.
 func (t *PostgresTable) Exists(ctx context.Context, table string) (there bool, err error) {
 	name := pgx.Identifier(strings.Split(table, ".")).Sanitize()
 	err = t.Pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.QueryExecModeExec,
@@ -73,7 +72,7 @@ func (t *PostgresTable) Exists(ctx context.Context, table string) (there bool, e
 	return there, err
 }
 
-// Explain makes one sentence of an error of PostgreSQL.
+// Explain turns an error of PostgreSQL into one sentence.
 func (t *PostgresTable) Explain(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -88,7 +87,7 @@ func (t *PostgresTable) Explain(doing string, err error) error {
 // come in lines.
 func InOneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Advice says what to do about an error of PostgreSQL, where there is something to do.
+// Advice says what to do about an error of PostgreSQL; "" if that is not known.
 func (t *PostgresTable) Advice(err error) string {
 	var refusal *pgconn.PgError
 	var unconnected *pgconn.ConnectError

@@ -111,7 +111,7 @@ func (f *configFile) pairs(n *yaml.Node, what string) ([]pair, error) {
 		}
 		double := func(p pair) bool { return p.key == key.Value }
 		if j := slices.IndexFunc(pairs, double); j >= 0 {
-			return nil, f.at(key.Line, "%s occurs a second time; the first is in line %d",
+			return nil, f.at(key.Line, "%s is repeated; the first is in line %d",
 				key.Value, pairs[j].line)
 		}
 		pairs = append(pairs, pair{key.Value, key.Line, resolveAlias(n.Content[i+1])})
@@ -253,7 +253,7 @@ func (f *configFile) readQueues(n *yaml.Node) error {
 		}
 		for _, other := range f.Queues {
 			if other.Name == q.Name {
-				return f.at(q.Line, "queue %s is declared a second time; the first is in line %d",
+				return f.at(q.Line, "queue %s is declared twice; the first is in line %d",
 					q.Name, other.Line)
 			}
 		}

@@ -19,7 +19,7 @@ type SettingFlags struct {
 	values []*settingFlag
 }
 
-// A settingFlag is the flag of a setting. It keeps the text; reading it is the setting's business.
+// A settingFlag is the flag of a setting. It keeps the text, which the setting reads.
 type settingFlag struct {
 	setting
 	text  string
@@ -53,8 +53,8 @@ func (f *SettingFlags) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 }
 
-// RegisterSome gives a command the flags of some settings. It has all of them from the file and the
-// environment.
+// RegisterSome adds --config and the flags of some settings. The others come from the file and the
+// environment only.
 func (f *SettingFlags) RegisterSome(flags *pflag.FlagSet, names ...string) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Register(all)
@@ -63,14 +63,14 @@ func (f *SettingFlags) RegisterSome(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// A Loaded value is what a setting is in the end and where that comes from.
+// A Loaded value is the value of a setting and its origin.
 type Loaded struct {
 	Name   string `json:"-"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
 }
 
-// A Configuration is the result of loading: the settings and where each comes from.
+// A Configuration has the settings and their origins.
 type Configuration struct {
 	settings
 	Values []Loaded
@@ -126,7 +126,7 @@ func (f *SettingFlags) DataDir() (string, error) {
 	return c.DataDir, nil
 }
 
-// find finds the value of a setting. A variable that is empty is taken as one that is not set.
+// find finds the value of a setting. An empty variable counts as unset.
 func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
 	if v.given {
 		return Loaded{v.name, v.text, "--" + v.name}, nil
@@ -150,8 +150,7 @@ func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
 }
 
 // checkEnvironment refuses a variable that is nearly a setting: a typo in TENAQ_ALLOWED_HOSTS must
-// not be ignored. Other variables with the prefix TENAQ_ are allowed; Kubernetes sets some for a
-// service of that name.
+// not be ignored. It allows other variables that begin with TENAQ_: Kubernetes sets some.
 func checkEnvironment(environ []string) error {
 	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID",
 		"TENAQ_SECRET_ACCESS_KEY"}

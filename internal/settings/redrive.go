@@ -133,11 +133,11 @@ func (s *RedriveSection) DeadLetterQueues() (names []string) {
 	return names
 }
 
-// refuseTimeScale keeps a redriver from a server whose time runs ahead of its own.
+// refuseTimeScale refuses a redriver in a server whose queue time is scaled.
 func (s *RedriveSection) refuseTimeScale(path string, scale float64) error {
 	if scale == 1 {
 		return nil
 	}
-	return cli.Usagef("%s:%d: redrive goes by the clock of this machine; remove it, or time-scale",
+	return cli.Usagef("%s:%d: redrive uses the clock of this machine; remove redrive or time-scale",
 		path, s.Line)
 }

@@ -137,7 +137,7 @@ func into[V any](
 	}
 }
 
-// isListSetting tells whether a setting is a list, which a file may write as one.
+// isListSetting reports whether a setting is a list, also in the file.
 func isListSetting(name string) bool { return name == "allowed-hosts" || name == "alarm-actions" }
 
 func settingNames() []string {
@@ -199,7 +199,7 @@ func checkDirectory(v string) error {
 
 func checkHome(v string) error {
 	if strings.HasPrefix(v, "~") {
-		return fmt.Errorf("%q: only a shell knows what ~ means; write the whole path", v)
+		return fmt.Errorf("%q: the shell expands ~ only at the start of a word; write the full path", v)
 	}
 	return nil
 }

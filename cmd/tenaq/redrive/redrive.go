@@ -29,11 +29,11 @@ consumer can bear, and park what would only fail again.
 Three queues belong together: the queue of the work, its dead-letter queue, and
 a parking lot, which has no consumer. A redriver sends a few dead letters back,
 finds out whether they succeeded, and then sends more, fewer, or none while the
-consumer is sick. A message that fails again and again while others succeed is
-parked with the reason, until you release or discard it. docs/redrive.md says
-how it decides.
+consumer is unhealthy. A message that fails again and again while others succeed
+is parked with the reason, until you release or discard it. docs/redrive.md
+explains the decisions.
 
-"tenaq move" moves everything at once, for a consumer that is known to be well.
+"tenaq move" moves everything at once, for a consumer that works.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq redrive plan orders-dlq
@@ -167,9 +167,9 @@ func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
 		Long: `Show the state of the redrivers of a dead-letter queue. No message is received.
 Add the policy flags of "tenaq redrive run": the records do not have them.
 
-  breaker   CLOSED: messages are sent. OPEN: the consumer is sick, and nothing
-            is sent until the time shown. HALF_OPEN: single messages find out
-            whether it is well again
+  breaker   CLOSED: messages are sent. OPEN: the consumer is unhealthy, and
+            nothing is sent until the time shown. HALF_OPEN: single messages
+            test whether it has recovered
   drains    how long the dead letters will take, at the rate at which they came
             to an end in the last hour at most: as completed work or in the
             parking lot. New dead letters are not included

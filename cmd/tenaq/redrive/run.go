@@ -225,7 +225,7 @@ func onceVerdict(steps []redrivehost.Step) error {
 			strings.Join(failed, ", "))
 	case len(open) > 0:
 		return cli.Codedf(cli.ExitRefused,
-			"the breaker of %s is open, because its consumer is sick; see: tenaq redrive status %s",
+			"the breaker of %s is open, because its consumer is unhealthy; see: tenaq redrive status %s",
 			strings.Join(open, ", "), open[0])
 	case len(met) > 0:
 		return cli.Codedf(cli.ExitRefused,

@@ -8,7 +8,7 @@ import (
 	"tenaq/internal/cli"
 )
 
-// Differences of clocks. SQS refuses a signature that is 15 minutes off, and other services one
+// Differences of clocks. SQS rejects a signature that is 15 minutes off, and other services one
 // that is 5.
 const (
 	skewWarns   = time.Minute
@@ -20,8 +20,8 @@ const (
 // setClock is what to do about a clock that is wrong.
 const setClock = "synchronize the clock of this machine or of the endpoint with NTP: timedatectl set-ntp true, or chrony"
 
-// checkClock compares the clock of this machine with that of the endpoint, as its answer to a
-// request told it: to the second, and at some moment between asked and answered.
+// checkClock compares the clock of this machine with that of the endpoint, which its answer has to
+// the second.
 func checkClock(p probe) Finding {
 	if p.date.IsZero() {
 		return unchecked("", "the endpoint does not report its time")
@@ -52,8 +52,7 @@ func aheadOrBehind(skew time.Duration) string {
 	return "ahead of"
 }
 
-// clockSteps watch whether the wall clock is set while something goes on. The zero value has not
-// looked yet.
+// clockSteps watch whether the wall clock jumps. The zero value has not looked yet.
 type clockSteps struct {
 	first, last time.Time
 	largest     time.Duration // the difference of what both clocks say has passed

@@ -32,7 +32,7 @@ const (
 	kindOther      endpointKind = "another server"
 )
 
-// A probe is one request to the endpoint that needs no credentials, and what its answer tells.
+// A probe is the answer to one request without credentials.
 type probe struct {
 	Kind    endpointKind
 	version string
@@ -139,7 +139,7 @@ func (d *Doctor) Probe(ctx context.Context) probe {
 	return p
 }
 
-// get reads an address, as much of it as an answer to a probe has.
+// get reads the answer of an address, at most 1 MiB.
 func (d *Doctor) get(ctx context.Context, address string) (http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func checkKind(p probe, e cli.Endpoint) Finding {
 	return fine("%s", says).with(map[string]float64{"answerSeconds": p.took.Seconds()})
 }
 
-// checkScheme looks for what travels in the open.
+// checkScheme looks for requests without encryption.
 func checkScheme(e cli.Endpoint) Finding {
 	if e.IsAmazon() || e.IsLoopback() || !strings.HasPrefix(e.URL, "http://") {
 		return Finding{}
@@ -180,11 +180,10 @@ func checkScheme(e cli.Endpoint) Finding {
 		"requests to another machine are not encrypted: anyone on the network path can read and change messages")
 }
 
-// endpointVariables are where SDKs and this program look for the endpoint, the one that wins first.
+// endpointVariables name the endpoint of SDKs and of this program. The first one wins.
 var endpointVariables = []string{"TENAQ_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"}
 
-// checkVariables looks for programs of this environment that will go somewhere else than where it
-// is looked now.
+// checkVariables looks for variables that lead other programs to another endpoint.
 func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 	var set []string
 	for _, name := range endpointVariables {
@@ -219,8 +218,8 @@ func checkVariables(e cli.Endpoint, getenv func(string) string) Finding {
 	return fine("nothing in the environment contradicts %s", e)
 }
 
-// checkCLI looks for an AWS CLI that goes to Amazon although the environment names another address.
-// Its version is asked for only where that matters, for it takes a second.
+// checkCLI looks for an AWS CLI that ignores the endpoint of the environment. It asks for the
+// version only if that matters, because it takes a second.
 func checkCLI(e cli.Endpoint, getenv func(string) string, version func() string) Finding {
 	if e.IsAmazon() || cli.IsAmazonURL(e.URL) || getenv("AWS_ENDPOINT_URL_SQS") == "" &&
 		getenv("AWS_ENDPOINT_URL") == "" {
@@ -252,8 +251,8 @@ func cliVersion(ctx context.Context) string {
 	return strings.TrimPrefix(version, "aws-cli/")
 }
 
-// checkProxy looks for a proxy that requests to this machine would go through. Go never does that,
-// other clients do.
+// checkProxy looks for a proxy between clients and this machine. Go never uses one there, but other
+// clients do.
 func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 	if !e.IsLoopback() {
 		return Finding{}
@@ -278,7 +277,7 @@ func checkProxy(e cli.Endpoint, getenv func(string) string) Finding {
 		"%s is set, and NO_PROXY does not exempt %s: clients such as boto3 and curl send its requests to the proxy", names[i], u.Hostname())
 }
 
-// isExempt tells whether NO_PROXY names a host, by itself or by a domain that it is in.
+// isExempt reports whether NO_PROXY names a host or its domain.
 func isExempt(host, list string) bool {
 	for _, entry := range cli.SplitList(list) {
 		if h, _, err := net.SplitHostPort(entry); err == nil {
@@ -297,11 +296,11 @@ func isExempt(host, list string) bool {
 	return false
 }
 
-// dummyKeys are access keys that examples and other people's tests use.
+// dummyKeys are access keys of examples and tests.
 var dummyKeys = []string{"tenaq", "test", "dummy", "local", "localstack", "fake", "foo", "x",
 	"mock", "anything", "akiaiosfodnn7example"}
 
-// checkCredentials looks for keys that cannot be meant for Amazon.
+// checkCredentials looks for keys that cannot be those of Amazon.
 func checkCredentials(e cli.Endpoint, key string) Finding {
 	switch {
 	case !e.IsAmazon() && !cli.IsAmazonURL(e.URL):
@@ -313,7 +312,7 @@ func checkCredentials(e cli.Endpoint, key string) Finding {
 	return fine("the access key is %s...", key[:4])
 }
 
-// checkQueueURL follows a queue URL: many clients send their requests to it, and not to the
+// checkQueueURL follows a queue URL: many clients send their requests to it instead of the
 // endpoint.
 func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string) Finding {
 	u, err := url.Parse(queueURL)
@@ -350,7 +349,7 @@ func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string)
 		"they begin with %s://%s, and requests go to %s", u.Scheme, u.Host, e)
 }
 
-// sameHost tells whether two addresses are the same. Names of this machine are.
+// sameHost reports whether two addresses are the same. All names of this machine are.
 func sameHost(a, b *url.URL) bool {
 	if hostPort(a) == hostPort(b) {
 		return true
@@ -391,7 +390,7 @@ func regionOfARN(arn string) string {
 	return ""
 }
 
-// checkRegionOf compares the region of queues with the one that requests are signed for.
+// checkRegionOf compares the region of queues with that of signatures.
 func checkRegionOf(of, region, where string) Finding {
 	switch {
 	case of == "":

@@ -15,7 +15,7 @@ import (
 	"tenaq/internal/settings"
 )
 
-// What may be written to find out how long a forced write takes: that much, or for so long.
+// Bounds of the measurement of forced writes.
 const (
 	fsyncWrites = 200
 	fsyncTime   = 3 * time.Second
@@ -24,7 +24,7 @@ const (
 
 const FsyncPattern = "tenaq-doctor-*.tmp"
 
-// examineMachine looks at where the data lies, and at the process that has it open if there is one.
+// examineMachine checks the disk of the data, and the process that has the data open.
 func (d *Doctor) examineMachine(ctx context.Context) {
 	dir := d.settings.DataDir
 	if !d.Endpoint.IsLoopback() && !d.namesDataDir() {
@@ -68,14 +68,14 @@ func (d *Doctor) namesDataDir() bool {
 	})
 }
 
-// A kindOfDisk is what it means to have the data on a file system.
+// A kindOfDisk judges a file system.
 type kindOfDisk struct {
 	name  string
 	state Verdict
 	says  string
 }
 
-// fileSystems are those that are told apart, by the number that Linux has for them.
+// fileSystems are keyed by their numbers in Linux.
 var fileSystems = map[int64]kindOfDisk{
 	0xef53:     {"ext4", OK, ""},
 	0x58465342: {"XFS", OK, ""},
@@ -118,7 +118,7 @@ func checkFileSystem(magic int64) Finding {
 		Do: "keep the data on a local disk or a volume: --data-dir"}
 }
 
-// checkSpace compares what is free with the reserve below which sends are refused.
+// checkSpace compares the free space with the reserve, below which sends are refused.
 func checkSpace(free, all, reserve int64) Finding {
 	figures := map[string]float64{"freeBytes": float64(free),
 		"reserveBytes": float64(max(0, reserve))}
@@ -135,8 +135,8 @@ func checkSpace(free, all, reserve int64) Finding {
 	return fine("%s", says).with(figures)
 }
 
-// measureFsync writes blocks into a file in dir and forces each. The file is removed, as is any
-// that an earlier run was kept from removing.
+// measureFsync writes blocks into a file in dir and forces each. It removes the file, and files
+// that earlier runs left behind.
 func measureFsync(ctx context.Context, dir string) (took []time.Duration, err error) {
 	left, _ := filepath.Glob(filepath.Join(dir, FsyncPattern))
 	for _, name := range left {
@@ -169,8 +169,8 @@ func measureFsync(ctx context.Context, dir string) (took []time.Duration, err er
 	return took, nil
 }
 
-// How long one in a hundred forced writes may take before it is worth a word, and the least that a
-// disk takes.
+// Bounds of the time of forced writes: p99 for a warning and a problem, and the least of a real
+// disk.
 const (
 	fsyncWarns = 100 * time.Millisecond
 	fsyncHurts = time.Second

@@ -14,8 +14,8 @@ import (
 	"tenaq/internal/cli"
 )
 
-// A processLook is a look at a process through /proc: the server that has the data open, or else
-// this one, which stands for a server that would be started here.
+// A processLook reads /proc about the server that has the data open, or about this process in place
+// of a server that would be started here.
 type processLook struct {
 	pid  int // 0 for this process
 	proc string
@@ -29,8 +29,7 @@ func (p processLook) whose() string {
 	return fmt.Sprintf("the server, process %d,", p.pid)
 }
 
-// serverProcess finds the process that has the store in dir open, by who holds the lock of its
-// file. Asking who holds it takes nothing from anybody.
+// serverProcess finds the process that holds the lock of the store in dir. It takes no lock.
 func serverProcess(dir string) processLook {
 	p := processLook{proc: "/proc/self", root: "/sys/fs/cgroup"}
 	f, err := os.Open(filepath.Join(dir, "store", "LOCK"))
@@ -41,14 +40,13 @@ func serverProcess(dir string) processLook {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
 	if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) != nil || lock.Type == syscall.F_UNLCK ||
 		lock.Pid <= 0 {
-		return p // nobody, or somebody whom this process cannot see
+		return p // no process, or one that this process cannot see
 	}
 	p.pid, p.proc = int(lock.Pid), "/proc/"+strconv.Itoa(int(lock.Pid))
 	return p
 }
 
-// A memoryLook is how much memory a process has, and may have. A zero is not known, a negative
-// limit is none.
+// A memoryLook is the memory of a process and its limit: 0 is unknown, a negative limit is none.
 type memoryLook struct {
 	whose       string
 	used, limit int64
@@ -69,9 +67,9 @@ func (p processLook) memory() memoryLook {
 	return m
 }
 
-// groupMemory returns the least limit of the control groups of a process and of those above them,
-// -1 when there is none. groups is the text of /proc/PID/cgroup. In a container the path of a group
-// may be that of the host; then what is mounted at the root is the group itself.
+// groupMemory returns the lowest limit of the control groups of a process and their parents; -1 for
+// none. groups is the text of /proc/PID/cgroup. In a container, the path of a group may be that of
+// the host. The group itself is then mounted at the root.
 func groupMemory(root, groups string) int64 {
 	least := int64(-1)
 	for line := range strings.Lines(groups) {
@@ -88,7 +86,7 @@ func groupMemory(root, groups string) int64 {
 		}
 		for path := filepath.Clean("/" + fields[2]); ; path = filepath.Dir(path) {
 			text, err := os.ReadFile(filepath.Join(base, path, file))
-			// The first version says that there is no limit with a number close to the largest.
+			// In version 1, a number close to the largest means no limit.
 			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil &&
 				bad == nil && n < 1<<60 && (least < 0 || n < least) {
 				least = n
@@ -116,7 +114,7 @@ func StatusBytes(file, name string) int64 {
 	return 0
 }
 
-// Memory that a server wants: its caches, and what is in flight.
+// Memory that a server needs for its caches and requests.
 const (
 	memoryLeast = 256 << 20
 	memoryWell  = 512 << 20
@@ -144,7 +142,7 @@ func checkMemory(m memoryLook) Finding {
 	return fine("%s may use %s", m.whose, cli.HumanSize(m.limit)).with(figures)
 }
 
-// A filesLook is how many files a process has open, and may have. A zero is not known.
+// A filesLook is the open files of a process and their limit: 0 is unknown.
 type filesLook struct {
 	whose      string
 	open, most int64
@@ -189,7 +187,7 @@ func openFilesLimit(r io.Reader) (int64, error) {
 	return 0, errors.New("no limit of open files in it")
 }
 
-// Open files that a server wants: one for each connection, and hundreds for its store.
+// Open files that a server needs: one per connection, and hundreds for its store.
 const (
 	filesLeast = 1024
 	filesWell  = 4096

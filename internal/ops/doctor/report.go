@@ -46,7 +46,7 @@ func unchecked(do, format string, args ...any) Finding {
 	return Finding{State: NotChecked, Do: do, Says: fmt.Sprintf(format, args...)}
 }
 
-// with adds the figures that a finding rests on.
+// with adds the figures of a finding.
 func (f Finding) with(figures map[string]float64) Finding {
 	f.Figures = figures
 	return f
@@ -80,8 +80,7 @@ func newReport(endpoint string, findings []Finding) *Report {
 	return r
 }
 
-// bySubject puts together what was found about the same, in the order in which each was first
-// spoken of.
+// bySubject sorts findings by their subjects, in the order of their first findings.
 func bySubject(findings []Finding) []Finding {
 	first := map[string]int{}
 	for i, f := range findings {
@@ -94,11 +93,10 @@ func bySubject(findings []Finding) []Finding {
 	})
 }
 
-// sameShown is how many queues of which the same is said are named.
+// sameShown is how many queues of a merged finding are named.
 const sameShown = 5
 
-// Together merges findings that say the same of three queues or more into one that names the
-// queues.
+// Together merges equal findings of three queues or more into one that names the queues.
 func Together(findings []Finding) []Finding {
 	type said struct {
 		check    string

@@ -12,8 +12,8 @@ import (
 	"tenaq/internal/door/policy"
 )
 
-// queueChecks are what is looked at in each queue. They need nothing but what was read of it, so
-// they hold for every SQS endpoint; what only some tell is not checked on others.
+// queueChecks are the checks of each queue. They use only its attributes, so they work on every SQS
+// endpoint. A check is skipped if the endpoint does not report what it needs.
 var queueChecks = []struct {
 	name  string
 	check func(*Examined) Finding
@@ -39,8 +39,7 @@ func (q *Examined) setTo(attribute, value string) string {
 	return fmt.Sprintf("tenaq queue set %s --attribute %s=%s", q.Name, attribute, value)
 }
 
-// visibilityWarns is how long a message that somebody died on may be hidden without a word about
-// it.
+// visibilityWarns is the longest visibility timeout without a warning.
 const visibilityWarns = time.Hour
 
 func checkVisibility(q *Examined) Finding {
@@ -63,8 +62,8 @@ func checkVisibility(q *Examined) Finding {
 	return fine("visibility timeout %s", cli.HumanDuration(visibility))
 }
 
-// checkHandling compares the visibility timeout with how long the work takes. Twice the median is
-// not enough: what takes longest is what is done twice.
+// checkHandling compares the visibility timeout with the time that work takes. Twice the median is
+// not enough: the longest work is done twice.
 func checkHandling(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !ok || !q.times.asked {
@@ -91,7 +90,7 @@ func checkHandling(q *Examined) Finding {
 			fmt.Sprintf("%.0f", max(1, high999))) + "; or " + renew
 	}
 	v := visibility.Seconds()
-	late := low > 0 && v <= low // what is in a bucket is above its lower bound
+	late := low > 0 && v <= low // values in a bucket are above its lower bound
 	switch {
 	case v >= high999:
 		return fine("%s", says).with(figures)
@@ -108,7 +107,7 @@ func checkHandling(q *Examined) Finding {
 	return fine("%s", says).with(figures)
 }
 
-// checkLateDeletes looks for work that was done after the message had been handed out again.
+// checkLateDeletes looks for work that was done after the message was delivered again.
 func checkLateDeletes(q *Examined) Finding {
 	t := q.times
 	if !t.asked || t.deleted+t.stale == 0 {
@@ -144,8 +143,7 @@ func checkDelay(q *Examined) Finding {
 	return fine("delay %s", cli.HumanDuration(delay))
 }
 
-// checkRetention compares how long messages are kept with how long it takes until they have failed
-// for good.
+// checkRetention compares the retention with the time until a message has used up its receives.
 func checkRetention(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	retention, kept := q.seconds("MessageRetentionPeriod")
@@ -172,7 +170,7 @@ const (
 	ageHurts = 0.90
 )
 
-// checkAge looks how close the oldest message is to its end, which nobody is told of.
+// checkAge looks how soon the oldest message expires. SQS expires messages silently.
 func checkAge(q *Examined) Finding {
 	retention, kept := q.seconds("MessageRetentionPeriod")
 	if !kept || q.age == nil {
@@ -199,8 +197,8 @@ func checkAge(q *Examined) Finding {
 	return fine("%s", says).with(figures)
 }
 
-// endNames are in the names of queues where messages wait for people, and that need no dead-letter
-// queue.
+// endNames are parts of the names of queues where messages await a decision. Such queues need no
+// dead-letter queue.
 var endNames = []string{"dlq", "dead", "parking", "parked", "failed", "quarantine"}
 
 func (q *Examined) isEnd() bool {
@@ -215,8 +213,7 @@ func (q *Examined) isEnd() bool {
 	return false
 }
 
-// checkDeadLetters looks whether there is a place for what always fails, and whether it can be
-// used.
+// checkDeadLetters checks that there is a usable dead-letter queue.
 func checkDeadLetters(q *Examined) Finding {
 	var refusal smithy.APIError
 	create := "tenaq queue create " + cli.QueueNameOf(q.target)
@@ -263,11 +260,11 @@ func (q *Examined) kindText() string {
 	return "standard"
 }
 
-// receivesWell is how many receives a message should have: a consumer that is throttled gives
-// messages back that have nothing wrong.
+// receivesWell is how many receives a message should have: throttled consumers give back good
+// messages.
 const receivesWell = 5
 
-// checkMaxReceives looks for messages that become dead letters although nothing is wrong with them.
+// checkMaxReceives looks for a limit at which good messages become dead letters.
 func checkMaxReceives(q *Examined) Finding {
 	if q.target == "" {
 		return Finding{}
@@ -285,8 +282,8 @@ func checkMaxReceives(q *Examined) Finding {
 
 const retentionMostTime = 14 * 24 * time.Hour
 
-// checkDeadRetention compares how long the dead-letter queue keeps messages with how long the queue
-// does. On standard queues the clock goes on from the first send.
+// checkDeadRetention compares the retention of the dead-letter queue with that of the queue. On
+// standard queues, retention counts from the first send.
 func checkDeadRetention(q *Examined) Finding {
 	if q.Dead == nil || q.Dead == q {
 		return Finding{}
@@ -317,7 +314,7 @@ func checkDeadRetention(q *Examined) Finding {
 	return fine("%s", says).with(figures)
 }
 
-// checkChain looks for a dead-letter queue whose messages go on.
+// checkChain looks for a dead-letter queue that moves its messages on.
 func checkChain(q *Examined) Finding {
 	if !q.IsDead || q.target == "" || q.loop() != nil {
 		return Finding{}
@@ -329,8 +326,8 @@ func checkChain(q *Examined) Finding {
 // DedupWindow is for how long SQS knows a deduplication id.
 const DedupWindow = 5 * time.Minute
 
-// checkDedup compares the deduplication window of a FIFO queue with how long a message can be under
-// way before somebody sends it again.
+// checkDedup compares the deduplication window of a FIFO queue with the time until a message has
+// used up its receives.
 func checkDedup(q *Examined) Finding {
 	visibility, ok := q.seconds("VisibilityTimeout")
 	if !q.isFIFO() || !ok {
@@ -351,7 +348,7 @@ func checkDedup(q *Examined) Finding {
 	return fine("%s", says).with(figures)
 }
 
-// checkThroughput looks for the two settings of FIFO queues that only do something together.
+// checkThroughput checks two settings of FIFO queues that only work together.
 func checkThroughput(q *Examined) Finding {
 	scope, limit := q.Attributes["DeduplicationScope"], q.Attributes["FifoThroughputLimit"]
 	if !q.isFIFO() || scope == "" && limit == "" {
@@ -371,7 +368,7 @@ func checkThroughput(q *Examined) Finding {
 	return fine("%s", says)
 }
 
-// checkLongPolls tells what receives do that do not say how long they wait.
+// checkLongPolls reports how long receives without WaitTimeSeconds wait.
 func checkLongPolls(q *Examined) Finding {
 	wait, ok := q.seconds("ReceiveMessageWaitTimeSeconds")
 	switch {
@@ -383,7 +380,7 @@ func checkLongPolls(q *Examined) Finding {
 	return fine("receives wait for %s", cli.HumanDuration(wait))
 }
 
-// checkKMS looks for an encryption that is believed in and is not there.
+// checkKMS looks for a key that encrypts nothing.
 func checkKMS(q *Examined) Finding {
 	key := q.Attributes["KmsMasterKeyId"]
 	switch {
@@ -397,8 +394,8 @@ func checkKMS(q *Examined) Finding {
 		"KmsMasterKeyId is set, but it is not known whether %s encrypts anything", q.kind)
 }
 
-// checkPolicy looks for policy statements that have another effect on a tenaq server than on Amazon
-// SQS, because no request there has the condition key or the resource that they name.
+// checkPolicy looks for statements that have another effect on a tenaq server than on Amazon SQS,
+// because their condition key or resource never occurs there.
 func checkPolicy(q *Examined) Finding {
 	text := q.Attributes["Policy"]
 	if text == "" || q.kind != KindTenaq {
@@ -416,7 +413,7 @@ func checkPolicy(q *Examined) Finding {
 	return fine("every condition of the policy can be met")
 }
 
-// receivesTake says how long a message can be received again and again.
+// receivesTake says how long all receives of a message take.
 func receivesTake(n int, visibility time.Duration) string {
 	if n == 1 {
 		return "1 receive takes " + cli.HumanDuration(visibility)

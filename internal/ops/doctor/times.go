@@ -17,20 +17,20 @@ import (
 	"tenaq/internal/cli"
 )
 
-// handlingTimes are what was measured of the work on the messages of a queue.
+// handlingTimes are measurements of the work on the messages of a queue.
 type handlingTimes struct {
-	asked bool // somebody was asked for it
-	// from the newest receive to the delete; a delete that came too late is not in it
+	asked bool // metrics were read
+	// from the newest receive to the delete, without late deletes
 	server *histogram
-	worker *histogram // of handlers, whatever became of them
+	worker *histogram // of handlers, with any outcome
 
 	renewed bool    // workers renew the leases of the queue
-	changes bool    // somebody changes visibility timeouts at the server, of whichever queue
+	changes bool    // visibility timeouts are changed at the server, of any queue
 	deleted float64 // deletes that removed a message
 	stale   float64 // deletes with the handle of an earlier delivery
 }
 
-// add adds what stands in the metrics of a server or a worker.
+// add adds the metrics of a server or a worker.
 func (t *handlingTimes) add(samples []sample, queue string) {
 	t.asked = true
 	for i := range samples {
@@ -84,8 +84,7 @@ func (h *histogram) count() float64 {
 	return h.counts[len(h.counts)-1]
 }
 
-// between returns the bounds of the bucket that the quantile is in. The upper one is infinite in
-// the last.
+// between returns the bounds of the bucket of a quantile. The upper bound of the last is infinite.
 func (h *histogram) between(quantile float64) (low, high float64) {
 	rank := math.Ceil(quantile * h.count())
 	for i, n := range h.counts {
@@ -99,7 +98,7 @@ func (h *histogram) between(quantile float64) (low, high float64) {
 	return 0, math.Inf(1)
 }
 
-// text says where a quantile is.
+// text formats the bounds of a quantile.
 func (h *histogram) text(quantile float64) string {
 	low, high := h.between(quantile)
 	switch {
@@ -124,7 +123,7 @@ type sample struct {
 	value  float64
 }
 
-// parseMetrics reads the text format. Lines that it does not understand are left out.
+// parseMetrics reads the text format, without lines that it does not understand.
 func parseMetrics(text []byte) []sample {
 	var samples []sample
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -171,11 +170,11 @@ func parseSample(line string) (sample, bool) {
 	return s, err == nil
 }
 
-// metricsMax bounds what is read from one address: a hundred thousand queues tell about that much.
+// metricsMax bounds the bytes read from one address: about those of a hundred thousand queues.
 const metricsMax = 256 << 20
 
-// addTimes asks for measurements: at the addresses that are named, or at the admin address of the
-// server of this configuration when it is the one that is looked at.
+// addTimes reads the metrics at the given addresses, or at the admin address of the server if the
+// configuration is its own.
 func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examined) {
 	if len(queues) == 0 {
 		return
@@ -204,8 +203,7 @@ func (d *Doctor) addTimes(ctx context.Context, subject string, queues []*Examine
 	}
 }
 
-// adminURL is where the metrics of the server are, if its configuration is the one that is known
-// here.
+// adminURL is the address of the metrics of the server, if the configuration is its own.
 func (d *Doctor) adminURL() string {
 	u, err := url.Parse(d.Endpoint.URL)
 	if d.kind != KindTenaq || err != nil || d.settings.AdminListen == "off" {
@@ -218,8 +216,7 @@ func (d *Doctor) adminURL() string {
 	return "http://" + cli.ReachableAddress(d.settings.AdminListen) + "/metrics"
 }
 
-// metrics reads what is told at an address. One without a path is that of a program that tells them
-// at /metrics.
+// metrics reads the metrics at an address. The default path is /metrics.
 func (d *Doctor) metrics(ctx context.Context, address string) ([]sample, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -18,18 +18,17 @@ import (
 	"tenaq/internal/cli"
 )
 
-// What actions may take. Between two attempts there is a pause that doubles.
+// Bounds of actions. The pause between two attempts doubles.
 const (
 	attempts   = 4
 	attemptMax = 30 * time.Second
 	firstPause = time.Second
-	farewell   = 10 * time.Second // for what is due when the command is told to end
+	farewell   = 10 * time.Second // for notices that wait when the command ends
 	waitingMax = 256
-	answerMax  = 512 // bytes of what an action says that are shown
+	answerMax  = 512 // bytes of the output of an action that are shown
 )
 
-// A action tells somebody of a change. It says in its errors what it is, without what may be secret
-// in it.
+// An action reports a change. Its errors name the action without secrets.
 type action func(ctx context.Context, n *Notice) error
 
 func execAction(command string) action {
@@ -44,7 +43,7 @@ func execAction(command string) action {
 		cmd.Stdin = bytes.NewReader(append(text, '\n'))
 		var said limitedBuffer
 		cmd.Stdout, cmd.Stderr = &said, &said
-		// The shell has children: all of them go when the time is over.
+		// Children of the shell are killed, too.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = time.Second
@@ -58,10 +57,10 @@ func execAction(command string) action {
 	}
 }
 
-// webhookAction posts the notice as text, in the form that Slack has made common.
+// webhookAction posts the notice as text, as Slack expects.
 func webhookAction(url string) action {
 	client := &http.Client{
-		// A webhook that moves is given anew; notices go nowhere else.
+		// Notices go to the given URL only.
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
@@ -79,7 +78,7 @@ func webhookAction(url string) action {
 		resp, err := client.Do(req)
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
-				err = inner // the outer one has the URL
+				err = inner // without the URL
 			}
 			return fmt.Errorf("--webhook: %w", err)
 		}
@@ -123,7 +122,7 @@ func newRunner(a *cli.App, actions []action) *runner {
 		ended: make(chan struct{})}
 }
 
-// hand gives a notice to the actions. It does not wait for them: readings go on.
+// hand gives a notice to the actions, without waiting for them.
 func (r *runner) hand(n Notice) {
 	if len(r.actions) == 0 {
 		return
@@ -143,8 +142,7 @@ func (r *runner) lose(n *Notice, err error) {
 		cli.OneLine(err.Error()))
 }
 
-// run runs the actions of what is handed over, until finish is called. When ctx ends, what is left
-// is lost.
+// run runs the actions until finish is called. When ctx ends, the remaining notices are lost.
 func (r *runner) run(ctx context.Context) {
 	defer close(r.ended)
 	for n := range r.notices {
@@ -156,7 +154,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// deliver runs an action until it succeeds, or has had its attempts.
+// deliver runs an action until it succeeds or has used up its attempts.
 func (r *runner) deliver(ctx context.Context, act action, n *Notice) error {
 	pause := firstPause
 	for i := 1; ; i++ {
@@ -181,9 +179,8 @@ func (r *runner) attempt(ctx context.Context, act action, n *Notice) error {
 
 var errActionSlow = fmt.Errorf("it did not end within %s", cli.HumanDuration(attemptMax))
 
-// finish waits until all that was handed over has been delivered, but no longer than patience,
-// after which stop has to end the context of run. It returns how many notices were lost. Nothing
-// may be handed over any more.
+// finish waits until all notices are delivered, for patience at most, and then calls stop, which
+// ends the context of run. It returns how many notices were lost. hand must not be called after it.
 func (r *runner) finish(patience time.Duration, stop func()) int {
 	close(r.notices)
 	select {

@@ -19,8 +19,7 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// CloudWatch's bounds, and how far back is asked. It is some minutes late, and what it told of the
-// latest minutes changes.
+// Bounds of requests to CloudWatch. It lags by some minutes, and its latest minutes change.
 const (
 	cloudWatchMetrics = 500 // of one GetMetricData
 	cloudWatchBack    = 20 * time.Minute
@@ -29,7 +28,7 @@ const (
 
 var errMoreQueues = errors.New("there are more queues than --limit; name the queues that matter, or raise it")
 
-// A cloudWatch asks for what the attributes of queues do not tell.
+// A cloudWatch asks for metrics that are not attributes of queues.
 type cloudWatch struct {
 	api     *cloudwatch.Client
 	client  *cli.Client // for its timeout and its words
@@ -43,8 +42,7 @@ type cloudWatchMetric struct {
 	take           func(q *watchedQueue, minutes []series.Interval)
 }
 
-// connectCloudWatch makes a client. It asks for ages only if nobody else tells them, and only for
-// what is watched.
+// connectCloudWatch makes a client for what is watched. ages is whether to ask for ages, too.
 func (cfg *Config) connectCloudWatch(
 	ctx context.Context, c *cli.Client, ages bool,
 ) (*cloudWatch, error) {
@@ -88,8 +86,7 @@ func (cfg *Config) connectCloudWatch(
 	return w, nil
 }
 
-// takeAge takes the newest of the ages. Where there is none the queue has been empty, or nobody has
-// used it for hours.
+// takeAge takes the newest age. A queue without one is empty, or was not used for hours.
 func takeAge(q *watchedQueue, minutes []series.Interval) {
 	if len(minutes) > 0 {
 		age := time.Duration(minutes[len(minutes)-1].Set.Max * float64(time.Second))
@@ -97,7 +94,7 @@ func takeAge(q *watchedQueue, minutes []series.Interval) {
 	}
 }
 
-// add adds what CloudWatch tells to the queues. Whoever is refused does not ask again.
+// add adds the metrics of CloudWatch to the queues. After a refusal it does not ask again.
 func (w *cloudWatch) add(ctx context.Context, now time.Time, queues []*watchedQueue) error {
 	most := cloudWatchMetrics / max(1, len(w.wanted))
 	if w.refused || len(queues) == 0 {
@@ -138,7 +135,7 @@ func (w *cloudWatch) names() string {
 	return strings.Join(names, ", ")
 }
 
-// shortError is what a server said, without the chain of wrappers around it.
+// shortError is the message of a server without the wrappers of the SDK.
 func shortError(err error) string {
 	var answer smithy.APIError
 	if errors.As(err, &answer) {

@@ -25,20 +25,19 @@ type Limits struct {
 	BacklogMin  int64         // messages below which a backlog may grow
 }
 
-// period is how long a period of one reading is, in seconds: whole minutes, and none without a
-// reading.
+// period is the period of one reading in seconds: whole minutes, none without a reading.
 func (l Limits) period() int64 {
 	return int64((l.Interval + time.Minute - 1) / time.Minute * 60)
 }
 
-// A watchedQueue is what a reading tells of a queue.
+// A watchedQueue is a reading of a queue.
 type watchedQueue struct {
 	name                     string
 	visible, hidden, delayed int64
 	dead                     bool // it is where dead letters go, or a parking lot
 	age                      *time.Duration
 
-	sent, deleted []series.Interval // of the latest minutes, if somebody tells
+	sent, deleted []series.Interval // of the latest minutes, from CloudWatch
 }
 
 // A watchKind is an alarm that each queue can have.
@@ -47,11 +46,11 @@ type watchKind struct {
 	applies func(q *watchedQueue) bool
 	rule    func(l Limits, queue string) alarm.Rule
 	says    func(l Limits, q *watchedQueue) string // why it is in alarm
-	well    string                                 // and why it is not any more
+	well    string                                 // why it no longer is
 	// commands that show more; QUEUE is the name of the queue
 	show []string
 
-	// needs is how long the readings have to go on until it is decided; zero when one is enough.
+	// needs is the time of readings until it is decided; 0 if one reading is enough
 	needs time.Duration
 }
 
@@ -185,7 +184,7 @@ func total(minutes []series.Interval) float64 {
 	return sum
 }
 
-// A judge knows what the alarms are like. It is for one goroutine.
+// A judge has the states of the alarms. It is for one goroutine.
 type judge struct {
 	kinds  []*watchKind
 	limits Limits
@@ -204,7 +203,7 @@ func newJudge(
 		lost: alarm.OK}
 }
 
-// reading takes what the queues are like now, and returns what has changed by it.
+// reading evaluates a reading and returns the changes.
 func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
 	var changes []Notice
 	if j.lost == alarm.Alarm {
@@ -214,7 +213,7 @@ func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
 	}
 	j.lost = alarm.OK
 	at := now.UnixMilli()
-	// the minute that is not over counts: what is known is said now
+	// the current minute counts, so alarms are not late
 	end := at - at%series.Minute + series.Minute
 	j.data.Drop(end - (24 * time.Hour).Milliseconds())
 	seen := map[string]bool{}
@@ -249,8 +248,7 @@ func (j *judge) reading(now time.Time, queues []*watchedQueue) []Notice {
 	return append(changes, j.forget(now, seen)...)
 }
 
-// forget ends the alarms of which nothing is known any more: the queue is gone, or what it depends
-// on.
+// forget ends the alarms whose queue was not read.
 func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 	var changes []Notice
 	for _, name := range slices.Sorted(maps.Keys(j.states)) {
@@ -270,8 +268,7 @@ func (j *judge) forget(now time.Time, seen map[string]bool) []Notice {
 	return changes
 }
 
-// put adds a reading. What others count minute by minute comes late and changes, so all of it is
-// put again.
+// put adds a reading. Minutes of CloudWatch come late and change, so all of them are put again.
 func (j *judge) put(at int64, q *watchedQueue) {
 	one := func(name string, v float64) {
 		// it is finite and of now, and there is room
@@ -295,7 +292,7 @@ func (j *judge) put(at int64, q *watchedQueue) {
 
 const triesMax = 3
 
-// unreachable takes that a reading has failed.
+// unreachable records a failed reading.
 func (j *judge) unreachable(now time.Time, times int, err error) []Notice {
 	if j.lost == alarm.Alarm || times < triesMax {
 		return nil

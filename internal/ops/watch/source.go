@@ -12,17 +12,16 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// A source tells what queues are like.
+// A source reads the state of queues.
 type source interface {
 	queues(ctx context.Context) ([]*watchedQueue, error)
 	where() string
 
-	// commands returns such as show more of a queue, which can be run where it is.
+	// commands returns commands that show more of a queue.
 	commands(templates []string, queue string) []string
 }
 
-// sqsSource reads the attributes of queues, and asks those who know more for what attributes do not
-// tell.
+// An sqsSource reads the attributes of queues, and asks tenaq servers and CloudWatch for more.
 type sqsSource struct {
 	client *cli.Client
 	refs   []cli.QueueRef // that are named; empty for all with the prefix
@@ -38,7 +37,7 @@ type sqsSource struct {
 	notes      map[string]error // what has been said, by what it is about
 }
 
-// source finds out what answers at the endpoint, and resolves the names of queues.
+// source finds out what answers at the endpoint, and finds the queues.
 func (cfg *Config) source(ctx context.Context, c *cli.Client) (*sqsSource, error) {
 	s := &sqsSource{
 		client: c, prefix: cfg.Prefix, limit: cfg.Limit, redriven: cfg.Redriven,
@@ -80,8 +79,8 @@ func (s *sqsSource) isParkingLot(queue string) bool {
 	})
 }
 
-// commands puts the name of the queue into them, and where it is. Only a server of ours shows
-// messages without delivering them, so elsewhere there is no peek.
+// commands adds the name of the queue and its endpoint. Only a tenaq server shows messages without
+// delivering them, so elsewhere there is no peek.
 func (s *sqsSource) commands(templates []string, queue string) []string {
 	var list []string
 	for _, c := range templates {
@@ -100,8 +99,7 @@ func (s *sqsSource) commands(templates []string, queue string) []string {
 	return list
 }
 
-// flags are those that lead a command to the endpoint, if it was named by a flag and the command is
-// about a queue.
+// flags lead a command about a queue to the endpoint, if a flag named the endpoint.
 func (s *sqsSource) flags(command string) string {
 	switch e := s.client.Endpoint; {
 	case !strings.Contains(command, "QUEUE"):
@@ -116,7 +114,7 @@ func (s *sqsSource) flags(command string) string {
 	return ""
 }
 
-// queues takes a reading. That there are no ages or no counts is said once, and the rest goes on.
+// queues takes a reading. It reports missing ages or counts once, and goes on without them.
 func (s *sqsSource) queues(ctx context.Context) ([]*watchedQueue, error) {
 	refs := s.refs
 	if len(refs) == 0 {
@@ -170,9 +168,8 @@ func newWatchedQueue(q *doctor.Examined, dead bool) *watchedQueue {
 	return w
 }
 
-// isDead reports whether a queue is one of dead letters although no queue that was read names it as
-// its target. Of a queue that is named it asks once whether others have it as their target: those
-// others are not read.
+// isDead reports whether a queue holds dead letters although no queue that was read names it. It
+// asks once whether other queues name it.
 func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
 	if monitor.DeadName(q.Name) || slices.Contains(s.lots, q.QueueRef) ||
 		slices.Contains(s.redriven, q.Name) {
@@ -189,7 +186,7 @@ func (s *sqsSource) isDead(ctx context.Context, q *doctor.Examined) bool {
 	return is
 }
 
-// addAges asks a server of ours. A queue without messages has an age of nothing.
+// addAges asks a tenaq server. The age of an empty queue is 0.
 func (s *sqsSource) addAges(ctx context.Context, queues []*watchedQueue) error {
 	ages := map[string]time.Duration{}
 	if len(s.refs) == 0 {
@@ -209,7 +206,7 @@ func (s *sqsSource) addAges(ctx context.Context, queues []*watchedQueue) error {
 	return nil
 }
 
-// say says what does not work, once until it works again.
+// say reports a failure once, until it is over.
 func (s *sqsSource) say(about string, err error) {
 	if err == nil {
 		delete(s.notes, about)

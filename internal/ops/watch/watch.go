@@ -130,8 +130,8 @@ func newWatcher(
 	}
 }
 
-// Run watches until ctx ends; with --once, until the alarms are decided. Actions that are due then
-// are still run, within a time.
+// Run watches until ctx ends or, with Once, until the alarms are decided. It still runs the actions
+// that wait then, for a bounded time.
 func (w *Watcher) Run(ctx context.Context) error {
 	acting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -183,7 +183,7 @@ func (w *Watcher) needs() time.Duration {
 	return longest
 }
 
-// read takes a reading, and tells what has changed.
+// read takes a reading and reports the changes.
 func (w *Watcher) read(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, max(w.limits.Interval, time.Minute))
 	defer cancel()
@@ -210,7 +210,7 @@ func (w *Watcher) read(ctx context.Context) error {
 	return nil
 }
 
-// tell prints what has changed, and has the actions run.
+// tell prints changes and hands them to the actions.
 func (w *Watcher) tell(changes []Notice) {
 	for _, n := range changes {
 		if w.JSON {
