@@ -154,7 +154,7 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 // OwnKey returns the key of a tenaq server from the variables that the server reads, too. It wins
 // over credentials for Amazon, and is never used for requests to Amazon.
 func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool) {
-	if e.IsAmazon() || IsAmazonURL(e.URL) || e.foreign {
+	if e.IsAmazon() || IsAmazonURL(e.URL) || e.service != "" {
 		return "", "", false
 	}
 	id, secret = getenv("TENAQ_ACCESS_KEY_ID"), getenv("TENAQ_SECRET_ACCESS_KEY")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,6 +85,15 @@ func Value[V any](
 		return err
 	}}
 	v.add(flags, name, usual, usage)
+}
+
+// Duration adds a flag for a duration of at least zero, and SomeTime one for a longer duration.
+func Duration(flags *pflag.FlagSet, to *time.Duration, name, usual, usage string) {
+	Value(flags, to, name, usual, usage, ParseDuration)
+}
+
+func SomeTime(flags *pflag.FlagSet, to *time.Duration, name, usual, usage string) {
+	Value(flags, to, name, usual, usage, SomeDuration)
 }
 
 // Number adds a flag for a whole number from low to high, without an upper bound if high is 0.

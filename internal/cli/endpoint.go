@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -20,7 +21,7 @@ type Endpoint struct {
 	URL    string // "" is Amazon, at the address that belongs to the region
 	Origin string // the flag or variable it comes from
 
-	foreign bool // it is not an SQS endpoint: never sign with the key of a tenaq server
+	service string // other than SQS: never sign with the key of a tenaq server
 }
 
 // ResolveEndpoint finds the endpoint. Every AWS SDK reads AWS_ENDPOINT_URL_SQS and
@@ -93,7 +94,7 @@ func IsLoopbackHost(host string) bool {
 
 func (e Endpoint) String() string {
 	if e.IsAmazon() {
-		return "Amazon SQS"
+		return "Amazon " + cmp.Or(e.service, "SQS")
 	}
 	return e.URL
 }

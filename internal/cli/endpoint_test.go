@@ -109,7 +109,7 @@ func TestOwnKey(t *testing.T) {
 
 // What keeps records is no tenaq server.
 func TestOwnKeyElsewhere(t *testing.T) {
-	id, _, ok := Endpoint{URL: "http://127.0.0.1:8000", foreign: true}.OwnKey(func(string) string { return "canary-of-the-only-one" })
+	id, _, ok := Endpoint{URL: "http://127.0.0.1:8000", service: "DynamoDB"}.OwnKey(func(string) string { return "canary-of-the-only-one" })
 	if ok {
 		t.Errorf("got the key %q, want none", id)
 	}

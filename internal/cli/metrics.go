@@ -126,23 +126,24 @@ type MetricRow[K any] struct {
 	Write func(w *metric.Writer, known K)
 }
 
-func Counter[K any](
-	name, help string, write func(*metric.Writer, K), labels ...string,
+type writeOf[K any] = func(w *metric.Writer, known K)
+
+func row[K any](
+	kind metric.Kind, name, help string, write writeOf[K], labels []string,
 ) MetricRow[K] {
-	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindCounter,
-		Labels: labels}, write}
+	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: kind, Labels: labels}, write}
 }
 
-func Gauge[K any](name, help string, write func(*metric.Writer, K), labels ...string) MetricRow[K] {
-	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindGauge,
-		Labels: labels}, write}
+func Counter[K any](name, help string, write writeOf[K], labels ...string) MetricRow[K] {
+	return row(metric.KindCounter, name, help, write, labels)
 }
 
-func Histogram[K any](
-	name, help string, write func(*metric.Writer, K), labels ...string,
-) MetricRow[K] {
-	return MetricRow[K]{metric.Family{Name: name, Help: help, Kind: metric.KindHistogram,
-		Labels: labels}, write}
+func Gauge[K any](name, help string, write writeOf[K], labels ...string) MetricRow[K] {
+	return row(metric.KindGauge, name, help, write, labels)
+}
+
+func Histogram[K any](name, help string, write writeOf[K], labels ...string) MetricRow[K] {
+	return row(metric.KindHistogram, name, help, write, labels)
 }
 
 func WriteMetrics[K any](w *metric.Writer, table []MetricRow[K], known K) {

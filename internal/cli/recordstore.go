@@ -55,11 +55,7 @@ func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
 	if d, ok := place.(*DynamoPlace); ok {
 		return openExisting(ctx, d)
 	}
-	if err := place.Make(ctx); err != nil {
-		place.Close()
-		return nil, err
-	}
-	return openPlace(ctx, place)
+	return openPlace(ctx, place, place.Make(ctx))
 }
 
 // OpenExisting opens the store for reading. It creates nothing, so a wrong address is an error.
@@ -77,15 +73,15 @@ func openExisting(ctx context.Context, place RecordsPlace) (*RecordStore, error)
 		err = Codedf(ExitNotFound,
 			"there are no records in %s; check --records and TENAQ_RECORDS, or make them with: tenaq records init", place)
 	}
-	if err != nil {
-		place.Close()
-		return nil, err
-	}
-	return openPlace(ctx, place)
+	return openPlace(ctx, place, err)
 }
 
-func openPlace(ctx context.Context, place RecordsPlace) (*RecordStore, error) {
-	store, err := place.Open(ctx)
+// openPlace opens a place unless err prevents that.
+func openPlace(ctx context.Context, place RecordsPlace, err error) (*RecordStore, error) {
+	var store records.Store
+	if err == nil {
+		store, err = place.Open(ctx)
+	}
 	if err != nil {
 		place.Close()
 		return nil, err

@@ -33,7 +33,7 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	p.endpoint.Origin, p.endpoint.foreign = "default", true
+	p.endpoint.Origin, p.endpoint.service = "default", "DynamoDB"
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
 		if v := os.Getenv(name); v != "" {
 			p.endpoint.URL, p.endpoint.Origin = strings.TrimRight(v, "/"), name
@@ -45,11 +45,7 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 		region = arn[3]
 	}
 	cfg, err := AWSConfig(ctx, p.endpoint, region)
-	switch {
-	case ExitCode(err) == ExitFailed:
-		return Codedf(ExitFailed,
-			"there are no credentials for %s; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", p.server())
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	p.client = dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
@@ -61,15 +57,7 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 	return err
 }
 
-func (p *DynamoPlace) server() string {
-	if p.endpoint.IsAmazon() {
-		return "Amazon DynamoDB"
-	}
-	return p.endpoint.URL
-}
-
-// Exists reads a record, which need not be there, because that is what those may do who use the
-// table.
+// Exists reads a record, which need not exist: users of the table are allowed to do that.
 func (p *DynamoPlace) Exists(ctx context.Context) (bool, error) {
 	if err := p.connect(ctx); err != nil {
 		return false, err
@@ -122,11 +110,11 @@ func (p *DynamoPlace) Explain(doing string, err error) error {
 		return Codedf(ExitFailed, "%s: interrupted", doing)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Codedf(ExitFailed, "nothing listens at %s; check the address, which comes from %s",
-			p.server(), p.endpoint.Origin)
+			p.endpoint, p.endpoint.Origin)
 	case answer != nil && IsCredentialError(answer.ErrorCode()):
 		return Codedf(ExitFailed,
 			"%s in %s: %s refuses the credentials: %s (%s); check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and what they may do with the table",
-			doing, p, p.server(), strings.TrimSuffix(answer.ErrorMessage(),
+			doing, p, p.endpoint, strings.TrimSuffix(answer.ErrorMessage(),
 				"."), answer.ErrorCode())
 	case answer != nil && answer.ErrorMessage() != "":
 		return Codedf(ExitFailed, "%s in %s: %s (%s)", doing, p,

@@ -280,8 +280,7 @@ queue orders, and "*" all alarms.`,
 		return nil
 	}
 	flags := cmd.Flags()
-	cli.Value(flags, &lasts, "for", "", "`duration` of the silence, at most 720h",
-		cli.SomeDuration)
+	cli.SomeTime(flags, &lasts, "for", "", "`duration` of the silence, at most 720h")
 	flags.StringVar(&reason, "reason", "", "reason to show with the alarms, a `text`")
 	flags.BoolVar(&end, "end", false, "end the silence")
 	return cmd

@@ -82,8 +82,8 @@ is rejected, and a listing reads the whole table.
 	flags := cmd.Flags()
 	flags.StringSliceVar(&wanted, "state", nil,
 		"list only entries in this `state`; may be repeated")
-	cli.Value(flags, &least, "older-than", "",
-		"list only entries of at least this age, a `duration`", cli.ParseDuration)
+	cli.Duration(flags, &least, "older-than", "",
+		"list only entries of at least this age, a `duration`")
 	cli.Number(flags, &limit, "limit", 1000, 0, 0, "list at most this `number`; 0 for all")
 	return cmd
 }
@@ -143,8 +143,7 @@ too.`,
 		}),
 	}
 	flags := cmd.Flags()
-	cli.Value(flags, &least, "older-than", "15m", "minimum idle time, a `duration`",
-		cli.ParseDuration)
+	cli.Duration(flags, &least, "older-than", "15m", "minimum idle time, a `duration`")
 	cli.Number(flags, &limit, "limit", records.ListMax, 1, records.ListMax,
 		"list at most this `number` of claims")
 	flags.BoolVar(&scan, "scan", false, "read all claims, although there is an index")

@@ -76,10 +76,8 @@ if its entry has not changed and its lease is shorter than --watch.`,
 	f.client.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	cli.Value(flags, &f.cfg.Stuck, "stuck", "15m", "minimum age of stuck work, `duration`",
-		cli.ParseDuration)
-	cli.Value(flags, &f.cfg.Watch, "watch", "", "look twice, this `duration` apart",
-		cli.ParseDuration)
+	cli.Duration(flags, &f.cfg.Stuck, "stuck", "15m", "minimum age of stuck work, `duration`")
+	cli.Duration(flags, &f.cfg.Watch, "watch", "", "look twice, this `duration` apart")
 	flags.StringSliceVar(&f.queues, "queue", nil,
 		"only what is registered for this `queue`; repeatable")
 	flags.StringSliceVar(&f.settle, "settle", nil, "settle claims of this dead-letter `queue`")

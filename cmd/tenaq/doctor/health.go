@@ -52,8 +52,7 @@ forced write does not return.`,
 	f.RegisterSome(cmd.Flags(), "admin-listen")
 	cmd.Flags().Lookup("admin-listen").Usage = "admin `address` to ask"
 	cmd.Flags().Lookup("config").Usage = "YAML `file` with settings"
-	cli.Value(cmd.Flags(), &timeout, "timeout", "3s", "fail after this `duration`",
-		cli.SomeDuration)
+	cli.SomeTime(cmd.Flags(), &timeout, "timeout", "3s", "fail after this `duration`")
 	return cmd
 }
 

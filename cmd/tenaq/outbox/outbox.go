@@ -201,8 +201,8 @@ another exit code than 4: 1 or 3.`,
 			return nil
 		}),
 	}
-	cli.Value(cmd.Flags(), &bound, "fail-if-older", "",
-		"exit code 4 if a row is due longer, a `duration`", cli.SomeDuration)
+	cli.SomeTime(cmd.Flags(), &bound, "fail-if-older", "",
+		"exit code 4 if a row is due longer, a `duration`")
 	return cmd
 }
 

@@ -80,15 +80,12 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 		"other queue of rows, as `NAME=QUEUE`; repeatable")
 	cli.Number(flags, &f.cfg.Parallel, "parallel", 8, 1, 0, "`number` of requests in progress")
 	cli.Number(flags, &f.cfg.Rows, "rows", 400, 1, 0, "`number` of rows in progress")
-	cli.Value(flags, &f.cfg.Lease, "lease", "30s", "lease `duration`, at least 3s",
-		cli.SomeDuration)
+	cli.SomeTime(flags, &f.cfg.Lease, "lease", "30s", "lease `duration`, at least 3s")
 	cli.Number(flags, &f.cfg.Attempts, "attempts", 10, 1, 0, "`number` of refusals until set aside")
-	cli.Value(flags, &f.cfg.RetryBase, "retry-base", "1s", "first retry pause, a `duration`",
-		cli.SomeDuration)
-	cli.Value(flags, &f.cfg.RetryMax, "retry-max", "5m", "longest retry pause, a `duration`",
-		cli.SomeDuration)
+	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "1s", "first retry pause, a `duration`")
+	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "5m", "longest retry pause, a `duration`")
 	cli.Value(flags, &f.cfg.Keep, "keep", "720h", "keep sent rows this `duration`", parseKeep)
-	cli.Value(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks", cli.SomeDuration)
+	cli.SomeTime(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks")
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
 	f.log.Register(flags, "info")

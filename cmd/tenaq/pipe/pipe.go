@@ -142,17 +142,14 @@ func NewCmd(a *cli.App) *cobra.Command {
 	f.MetricsFlags.Register(cmd)
 	flags := cmd.Flags()
 	f.log.Register(flags, "info")
-	some := func(to *time.Duration, name, usual, usage string) {
-		cli.Value(flags, to, name, usual, usage, cli.SomeDuration)
-	}
 	cli.Number(flags, &f.cfg.Concurrency, "concurrency", 10, 1, 0, "`number` of tasks at once")
 	cli.Number(flags, &f.cfg.Attempts, "attempts", 3, 1, 0, "maximum `number` of attempts")
 	flags.IntVar(&f.cfg.Prefetch, "prefetch", 0, "`number` of messages to prefetch")
-	some(&f.cfg.Lease, "lease", "60s", "`duration` of a message's lease")
-	some(&f.cfg.Timeout, "task-timeout", "11h", "stop a task after this `duration`")
-	some(&f.cfg.Drain, "drain", "30s", "drain `duration` after a signal")
-	some(&f.cfg.RetryBase, "retry-base", "2s", "first retry pause, a `duration`")
-	some(&f.cfg.RetryMax, "retry-max", "15m", "longest retry pause, a `duration`")
+	cli.SomeTime(flags, &f.cfg.Lease, "lease", "60s", "`duration` of a message's lease")
+	cli.SomeTime(flags, &f.cfg.Timeout, "task-timeout", "11h", "stop a task after this `duration`")
+	cli.SomeTime(flags, &f.cfg.Drain, "drain", "30s", "drain `duration` after a signal")
+	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "2s", "first retry pause, a `duration`")
+	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "15m", "longest retry pause, a `duration`")
 	flags.StringVar(&f.deadLetter, "dead-letter", "",
 		"dead-letter `queue` (default: redrive policy's)")
 	flags.StringVar(&f.key, "key", "", "key of a message: body.`PATH` or attribute:NAME")
@@ -163,8 +160,8 @@ func NewCmd(a *cli.App) *cobra.Command {
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when the queue is empty")
 	flags.BoolVar(&f.cfg.DeleteBodies, "delete-bodies", false,
 		"remove the bodies of completed messages")
-	some(&f.grace, "grace", "10s", "`duration` from stop to kill")
-	some(&f.pause, "pause", "60s", "postpone by this `duration`")
+	cli.SomeTime(flags, &f.grace, "grace", "10s", "`duration` from stop to kill")
+	cli.SomeTime(flags, &f.pause, "pause", "60s", "postpone by this `duration`")
 	flags.BoolVar(&f.noOutput, "no-output", false, "do not print the output of tasks")
 	flags.StringVar(&f.http, "http", "", "send each message to this `URL`")
 	flags.BoolVar(&f.lambda, "lambda", false, "with --http: send batches, as AWS Lambda does")

@@ -44,7 +44,7 @@ later step. The plan looks at few more messages than the rate has room for.`,
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
-	cli.Value(flags, &f.spec.Look, "look", "30s", "`duration` to hide messages", cli.SomeDuration)
+	cli.SomeTime(flags, &f.spec.Look, "look", "30s", "`duration` to hide messages")
 	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
 		"`schedule` of steps", redrivehost.ParseSchedule)
 	f.policy = redrivehost.PolicyFlags(flags)
