@@ -199,20 +199,6 @@ func withoutUnit(kind attributeKind, value string) (string, error) {
 	return value, nil
 }
 
-// RedrivePolicyOf reads the RedrivePolicy of a queue: the ARN of the dead-letter queue, "" for
-// none, and the receives after which a message moves there.
-func RedrivePolicyOf(attributes map[string]string) (target string, maxReceives int64) {
-	var policy struct {
-		Target      string      `json:"deadLetterTargetArn"`
-		MaxReceives json.Number `json:"maxReceiveCount"` // SQS also accepts a string of digits
-	}
-	if json.Unmarshal([]byte(attributes["RedrivePolicy"]), &policy) != nil {
-		return "", 0
-	}
-	maxReceives, _ = policy.MaxReceives.Int64()
-	return policy.Target, maxReceives
-}
-
 func NumberOf(attributes map[string]string, name types.QueueAttributeName) int64 {
 	n, _ := strconv.ParseInt(attributes[string(name)], 10, 64)
 	return n

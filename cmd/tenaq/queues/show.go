@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqsqueue"
 )
 
 type queueState struct {
@@ -110,15 +111,15 @@ func attributeOrder(attributes map[string]string) []string {
 // here, and Move takes messages out.
 type deadLetters struct {
 	Target      string    `json:"target,omitempty"` // ARN
-	MaxReceives int64     `json:"maxReceiveCount,omitempty"`
+	MaxReceives int       `json:"maxReceiveCount,omitempty"`
 	Sources     []string  `json:"sources,omitempty"`  // URLs
 	Move        *moveTask `json:"moveTask,omitempty"` // the active one
 }
 
 // findDeadLetters finds these relations; nil if there are none. A server may refuse to tell some.
 func findDeadLetters(ctx context.Context, c *cli.Client, q queueState) (*deadLetters, error) {
-	d := &deadLetters{}
-	d.Target, d.MaxReceives = cli.RedrivePolicyOf(q.Attributes)
+	policy, _ := sqsqueue.PolicyOf(q.Attributes) // one that cannot be read is among the attributes
+	d := &deadLetters{Target: policy.Target, MaxReceives: policy.Receives}
 	refused := func(err error) bool {
 		_, refused := errors.AsType[smithy.APIError](err)
 		return refused

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqsqueue"
 )
 
 // An Examined queue is what the checks of a queue know of it.
@@ -33,8 +34,9 @@ type Examined struct {
 }
 
 func newExamined(q cli.QueueRef, attributes map[string]string) *Examined {
-	target, n := cli.RedrivePolicyOf(attributes)
-	return &Examined{QueueRef: q, Attributes: attributes, target: target, maxReceives: int(n)}
+	policy, _ := sqsqueue.PolicyOf(attributes) // SQS accepts only policies that can be read
+	return &Examined{QueueRef: q, Attributes: attributes, target: policy.Target,
+		maxReceives: policy.Receives}
 }
 
 func (q *Examined) arn() string { return q.Attributes["QueueArn"] }
