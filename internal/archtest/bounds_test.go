@@ -34,7 +34,7 @@ var linesBelow = map[string]int{
 	"internal/child": 400, "internal/cli": 4_000, "internal/cluster": 1_000, "internal/door": 3_500,
 	"internal/engine":    15_000,
 	"internal/invariant": 200, "internal/key": 300, "internal/kv": 5_000, "internal/observe": 5_500,
-	"internal/ops": 4_000, "internal/redrivehost": 2_000, "internal/server": 3_500, "internal/settings": 1_500,
+	"internal/ops": 3_800, "internal/redrivehost": 1_400, "internal/server": 3_500, "internal/settings": 1_100,
 	"internal/testing": 4_000, "internal/work": 1_100,
 }
 

@@ -12,8 +12,8 @@ func NewRecordsCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records",
 		Short: "Prepare and tidy the store of claims and other records",
-		Long: `Prepare and tidy the store of claims and other records: what workers, producers
-and redrivers have to know of each other.
+		Long: `Prepare and tidy the store of claims and other records, which workers, producers
+and redrivers share.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq records init --records postgres://app@db.example.com/app

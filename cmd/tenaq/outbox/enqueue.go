@@ -46,7 +46,7 @@ sent. To write several rows about one key, name the work of each row with
 
 With --lines each line of standard input is a row, as a JSON object. All rows
 are written in one transaction. Lines with the same key are separate rows. The
-members are called as in "tenaq outbox parked show --json":
+members are those of "tenaq outbox parked show --json":
 
   queue, body      required
   key              what the message is about; on a FIFO queue also its group

@@ -52,8 +52,8 @@ replay is one of two kinds:
 
 --from, --to, --queue, --type, --key and --where choose the messages. A moment
 is 2026-01-31T12:00:00Z, a day in UTC such as 2026-01-31, or a time before now
-such as 168h. --query makes them of other tables instead: it is a SELECT whose
-columns are called as those of an outbox, and dedup_id or id names the work.
+such as 168h. --query takes messages from other tables instead: it is a SELECT
+whose columns are named like those of an outbox; dedup_id or id names the work.
 --where and --query run as the user of --db, unchanged. docs/outbox.md has more.`,
 		Example: `  tenaq outbox replay --from 168h --queue transcode                    # prints the plan
   tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
