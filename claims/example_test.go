@@ -68,7 +68,7 @@ func ExampleClaim_Hold() {
 		defer stop()
 		receipt, err := charge(held, claims.EffectKey(claim.Key(), 0))
 		if err != nil {
-			// ErrLost here means that somebody else does it now.
+			// ErrLost here means that another holder does it now.
 			return errors.Join(err, claim.Fail(context.WithoutCancel(ctx), err.Error()))
 		}
 		return claim.Complete(ctx, []byte(receipt))
@@ -83,8 +83,8 @@ func ExampleClaim_Hold() {
 	// completed: receipt for order-17, <nil>
 }
 
-// A holder died, and nobody knows whether it charged the card. The policy asks the provider before
-// anybody charges again.
+// A holder died, and it is unknown whether it charged the card. The policy asks the provider before
+// it is charged again.
 func ExampleConfig_lost() {
 	ctx := context.Background()
 	charged := map[string]string{"order-17": "receipt 42"} // what the provider knows

@@ -146,9 +146,9 @@ func TestLateRenewals(t *testing.T) {
 	})
 }
 
-// Whoever asks for a key under faults has it, or has an error and can have it when the lease is
-// over, at the latest. Nobody is told that it is busy by himself when the answer was there to be
-// had.
+// A caller that asks for a key under faults has it, or has an error and can have it when the lease
+// is over, at the latest. No caller is told that the key is busy by its own claim when the answer
+// was there to be had.
 func TestAcquireUnderFaults(t *testing.T) {
 	before := map[string]func(*testing.T, *claims.Ledger) (fence uint64){
 		"new": func(*testing.T, *claims.Ledger) uint64 { return 0 },

@@ -122,7 +122,7 @@ func TestStoreClockDecides_FA16(t *testing.T) {
 }
 
 // Usual: a sweeper resets what looks stuck and sends it again, beside the slow worker. Ours: there
-// is no sweeper; who is slow and alive keeps the claim, and who is dead loses it without anybody's
+// is no sweeper; who is slow and alive keeps the claim, and who is dead loses it without anyone's
 // doing.
 func TestNoSweeper_FA17(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 }
 
 // Usual: a row inserted before a crash makes every later delivery a "duplicate". Ours: the next one
-// takes over, and is told that nobody knows how far the first came.
+// takes over, and is told that it is unknown how far the first came.
 func TestCrashAfterClaimIsTakenOver_FC4(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -340,7 +340,7 @@ func TestEffectKeyIsStable_FC12(t *testing.T) {
 	})
 }
 
-// Usual: UPDATE … SET status = 'completed' by whoever comes last. Ours: by the holder of the claim.
+// Usual: UPDATE … SET status = 'completed' by the last writer. Ours: by the holder of the claim.
 func TestCompletionIsTheHolders_FC13(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})

@@ -115,7 +115,7 @@ func TestHoldEnds(t *testing.T) {
 }
 
 // Whatever the store does, the context ends by the holder's own clock: at Deadline, and so before
-// anybody else can take over.
+// another holder can take over.
 func TestHoldEndsAtDeadline(t *testing.T) {
 	for name, fault := range map[string]recordstest.Fault{
 		"fails before":    {How: recordstest.Before},

@@ -114,14 +114,14 @@ func TestDue(t *testing.T) {
 			t.Fatalf("due are %v, %v", entries, err)
 		}
 		if idle := entries[0].Idle(time.Now()); idle != 45*time.Second {
-			t.Errorf("nobody has been at what failed for %v", idle)
+			t.Errorf("failed work has been idle for %v", idle)
 		}
 		if idle := entries[1].Idle(time.Now()); idle != 15*time.Second {
-			t.Errorf("nobody has been at what was lost for %v", idle)
+			t.Errorf("lost work has been idle for %v", idle)
 		}
 		clockless := newLedger(t, &recordstest.Faulty{Store: store, NoClock: true}, claims.Config{})
 		if e, err := clockless.Entry(ctx, "lost"); err != nil || e.Idle(time.Now()) != 15*time.Second {
-			t.Errorf("without a clock nobody has been at it for %v, %v", e.Idle(time.Now()), err)
+			t.Errorf("without a clock it has been idle for %v, %v", e.Idle(time.Now()), err)
 		}
 		if _, err := clockless.Due(ctx, time.Now(), 1); !errors.Is(err, records.ErrNoIndex) {
 			t.Errorf("a store without an index answers %v", err)

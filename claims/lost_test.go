@@ -93,7 +93,7 @@ func TestLostPark(t *testing.T) {
 }
 
 // The question how far a lost holder came stays open until it is answered: over errors of the
-// policy, over claims that are given back, over crashes of whoever was to find out.
+// policy, over claims that are given back, over crashes of the holder that was to find out.
 func TestLostStaysOpen(t *testing.T) {
 	for name, leaveOpen := range map[string]func(*testing.T, records.Store){
 		"the policy fails": func(t *testing.T, store records.Store) {
@@ -160,7 +160,7 @@ func TestLostStaysOpen(t *testing.T) {
 	}
 }
 
-// A person's word about a key answers the question, whoever holds it at the time.
+// A person's word about a key answers the question, whichever holder has it at the time.
 func TestLostIsAnsweredByReopen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -199,7 +199,7 @@ func TestLostEntryVanishes(t *testing.T) {
 }
 
 // The claim is held while the policy finds out, however long that takes; when it is lost meanwhile,
-// the policy is told and nobody gets it.
+// the policy is told and no caller gets it.
 func TestLostIsHeldMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -250,7 +250,7 @@ func TestLostIsNotAskedAboutFailures(t *testing.T) {
 	})
 }
 
-// Without a clock in the store nobody can tell the age of a claim by looking once: a ledger takes
+// Without a clock in the store one look does not tell the age of a claim: a ledger takes
 // over when it has seen the same entry for a whole lease, by its own clock.
 func TestNoClock(t *testing.T) {
 	bubble(t, func(t *testing.T) {

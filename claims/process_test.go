@@ -162,7 +162,7 @@ func (p *process) report(t *testing.T) (r report) {
 }
 
 // pause stops the process, outside of a write: in the midst of one it would have the lock of the
-// SQLite file, and nobody could write.
+// SQLite file, and no process could write.
 func (p *process) pause(t *testing.T, store records.Store) {
 	t.Helper()
 	for {

@@ -184,7 +184,7 @@ func (c *contender) turn(key string) {
 	stop()
 }
 
-// work goes on for some time. While the context lasts nobody else has the key.
+// work goes on for some time. While the context lasts no other holder has the key.
 func (c *contender) work(key string, claim *claims.Claim, held context.Context) {
 	for range c.rng.IntN(6) {
 		c.sleep(lease)
@@ -248,7 +248,7 @@ func (c *contender) end(key string, claim *claims.Claim) {
 
 // Contenders fight for a few keys over a store that fails, is slow and answers late, and some of
 // them die or come back from the dead. There is at most one current fence; earlier ones write
-// nothing; what is completed stays so; nobody hears that he lost what he has; and in the end
+// nothing; what is completed stays so; no holder hears that it lost what it has; and in the end
 // everything is done.
 func TestRandom(t *testing.T) {
 	for _, noClock := range []bool{false, true} {

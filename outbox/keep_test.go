@@ -25,7 +25,7 @@ type receipts struct {
 	ids map[string]string
 }
 
-// note has them noted by a relay, which need not look often for rows that nobody writes.
+// note has them noted by a relay, which need not look often for rows that no program writes.
 func (s *receipts) note(c *outbox.Config) {
 	c.Poll = time.Hour
 	c.Events.Sent = func(row outbox.Row, messageID string) {
@@ -86,7 +86,7 @@ func (r *rig) depth(url string) string {
 	return out.Attributes[string(types.QueueAttributeNameApproximateNumberOfMessages)]
 }
 
-// Usual: a message whose retention ends is gone, and nobody is told; a dead letter of a standard
+// Usual: a message whose retention ends is gone, without a notice; a dead letter of a standard
 // queue keeps the clock of its first send, and is gone as soon. Ours: the queue does the same, and
 // the outbox still has the row, with the queue and the message id, and can have it sent again.
 func TestExpiredIsInTheOutbox_FD11(t *testing.T) {
@@ -171,7 +171,7 @@ func TestKeptLongerThanQueues_FD16(t *testing.T) {
 			o.url = r.server.Queue(t, o.queue, "MessageRetentionPeriod", "1209600") // 14 days, the most
 			o.enqueue(outbox.Message{Queue: o.queue, Body: "a"})
 		}
-		relay := func(o *kept) { // for a while; while nobody writes it would do nothing but look
+		relay := func(o *kept) { // for a while; without new rows it would do nothing but look
 			stop := o.start(func(c *outbox.Config) { o.sent.note(c); c.Keep = o.keep })
 			o.sleep(time.Minute)
 			stop()

@@ -163,7 +163,7 @@ func TestReplayMissing_FD6(t *testing.T) {
 		}
 		r.enqueue(outbox.Message{Queue: "jobs", Key: "h", Body: "hard", Dedup: "hard-1", Generation: 2})
 		r.sleep(time.Second)
-		r.received(url) // an accident: nobody works on the first ones
+		r.received(url) // an accident: no worker handles the first ones
 		r.work(url, ledger)
 		r.enqueue(outbox.Message{Queue: "jobs", Key: "x", Body: "fine", Dedup: "fine-1", Generation: 4})
 		r.sleep(time.Minute)

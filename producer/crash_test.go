@@ -58,7 +58,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The caller goes away at each step. What is known is written down all the same, so nobody waits
+// The caller goes away at each step. What is known is written down all the same, so no caller waits
 // for a lease.
 func TestCallerGoesAway(t *testing.T) {
 	for _, row := range []struct {
@@ -150,7 +150,7 @@ func TestStoreAwayAfterSend(t *testing.T) {
 	}
 }
 
-// A sender that is so slow that somebody has taken over hears that its send is not what the ledger
+// A sender that is so slow that another has taken over hears that its send is not what the ledger
 // has.
 func TestTakenOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -170,7 +170,7 @@ func TestLostAnswerAfterTheWindow(t *testing.T) {
 	})
 }
 
-// A queue that does not answer is given up before anybody else may send.
+// A queue that does not answer is given up before another sender may send.
 func TestHangingQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -255,7 +255,7 @@ func TestRefusedWhileStoreIsAway(t *testing.T) {
 	}
 }
 
-// Nobody listens: nothing was sent, and that is known.
+// No server listens: nothing was sent, and that is known.
 func TestNobodyListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -363,7 +363,7 @@ func TestLargeMessage(t *testing.T) {
 	})
 }
 
-// The first message of a key is the one that is sent, whoever sends it.
+// The first message of a key is the one that is sent, whichever producer sends it.
 func TestFirstMessageCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

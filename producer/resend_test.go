@@ -80,7 +80,7 @@ func TestSweepsAtOnce(t *testing.T) {
 		late := 0
 		for key, r := range stuck(t, made, 30*time.Minute) {
 			if r.State == claims.Completed && times[key] > 0 {
-				continue // nobody works here
+				continue // no worker runs here
 			}
 			receipt, err := made.Resend(t.Context(), r)
 			must(t, err)

@@ -76,7 +76,7 @@ func TestStuck(t *testing.T) {
 				if len(got) != 3 || !strings.HasPrefix(got["unknown"].Reason, "unknown whether it was sent: ") {
 					t.Errorf("stuck %v", got)
 				}
-				// Without the ledger of the work nobody knows what was in vain.
+				// Without the ledger of the work, what was in vain is unknown.
 				if got := stuck(t, p.producer(nil, store, producer.Config{}), time.Hour); len(got) != 2 {
 					t.Errorf("without work: %v", got)
 				}
@@ -104,7 +104,7 @@ func TestStuckPages(t *testing.T) {
 	})
 }
 
-// What the work's ledger may just have forgotten is not taken for work that nobody began.
+// What the work's ledger may just have forgotten is not taken for work that no worker began.
 func TestStuckNearTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

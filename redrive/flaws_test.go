@@ -104,7 +104,7 @@ func TestSendIsNoSuccess_FB2(t *testing.T) {
 		}
 		s, err := d.State(t.Context())
 		if err != nil || s.Successes != 0 || s.Failures != 0 || len(s.Flights) != 5 {
-			t.Errorf("after five sends of which nobody heard: %+v, error %v", s, err)
+			t.Errorf("after five sends without an outcome: %+v, error %v", s, err)
 		}
 	})
 }
@@ -391,7 +391,7 @@ func TestBookkeepingEnds_FB15(t *testing.T) {
 }
 
 // Usual: it redrives, or it does not. Ours: it says before what it would do, can be paused by
-// anybody, and says who did.
+// one, and says who did.
 func TestPlanAndPause_FB19(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(3, "timeout")

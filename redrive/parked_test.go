@@ -305,7 +305,7 @@ func TestParkedRefusals(t *testing.T) {
 		}
 		r.wantCounts(0, 0, 2)
 
-		// What nobody wrote a trail for is the first message of its work.
+		// A message without a trail is the first message of its work.
 		lot := r.lot()
 		all, err := lot.List(t.Context(), 10)
 		if err != nil {

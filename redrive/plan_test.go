@@ -280,8 +280,8 @@ func TestKnownPoisonSlowsNothing(t *testing.T) {
 	}
 }
 
-// That poison fails in some way excuses nobody else who does: when everything fails like it, and
-// nothing else vouches for the consumer, it is an outage.
+// That poison fails in some way excuses no other message that does: when everything fails like it,
+// and nothing else vouches for the consumer, it is an outage.
 func TestOutageLooksLikePoison(t *testing.T) {
 	for _, since := range []time.Duration{10 * time.Second, 6 * time.Minute} { // the last success
 		p := new(Policy)

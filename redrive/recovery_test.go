@@ -158,7 +158,7 @@ func TestFollowed(t *testing.T) {
 		for range 50 {
 			r.sleep(time.Minute)
 			if s := r.step(d).State; s.Successes+s.WeakSuccesses != 0 || len(s.Flights) != 3 {
-				t.Fatalf("nobody received them, and the redriver knows of %d successes, %d on their way", s.Successes+s.WeakSuccesses, len(s.Flights))
+				t.Fatalf("no consumer received them, and the redriver knows of %d successes, %d on their way", s.Successes+s.WeakSuccesses, len(s.Flights))
 			}
 		}
 		for _, m := range r.look(r.work) {

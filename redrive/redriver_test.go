@@ -311,7 +311,7 @@ func TestPoisonAlone(t *testing.T) {
 				return
 			}
 			if r.count(r.parked) != 0 {
-				t.Error("it was parked, though nobody knows whether the consumer is well")
+				t.Error("it was parked, although it is unknown whether the consumer works")
 			}
 			if n := r.sawTimes()["bad"]; n > 2*(1+3+6) {
 				t.Errorf("it was tried %d times in four hours", n)

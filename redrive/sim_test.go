@@ -120,7 +120,7 @@ func (w *world) step() {
 	if w.healthy(w.now) {
 		h.Done = w.live(w.now)
 	}
-	now := w.now // by the clock of whoever takes this step
+	now := w.now // by the clock of the redriver that takes this step
 	if w.skew > 0 {
 		now = now.Add(time.Duration(w.rand.Int64N(int64(2*w.skew))) - w.skew)
 	}

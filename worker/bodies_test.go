@@ -229,7 +229,7 @@ func TestStoreOfBodiesAwayPausesReceives(t *testing.T) {
 }
 
 // A body that is not there is a failed attempt, and in the end a dead letter that still says where
-// it should have been. When somebody puts it back the dead letter can be handled.
+// it should have been. When an operator puts it back the dead letter can be handled.
 func TestBodyIsMissing(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
@@ -245,7 +245,7 @@ func TestBodyIsMissing(t *testing.T) {
 	})
 }
 
-// Where the key is in the body, nobody can tell without it what work the message is.
+// Where the key is in the body, the work of the message is unknown without it.
 func TestBodyIsMissingAndHasTheKey(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
@@ -308,8 +308,8 @@ func TestForbiddenPointerIsPoison(t *testing.T) {
 	})
 }
 
-// A fetch may take longer than the lease and the claim: both are renewed, so nobody else begins,
-// with this message or with another of the same work.
+// A fetch may take longer than the lease and the claim: both are renewed, so no other worker
+// begins, with this message or with another of the same work.
 func TestSlowFetch(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		l.bodies.SetFault(func(ctx context.Context, operation, _ string) error {
@@ -393,8 +393,8 @@ func TestStoreOfBodiesHangs(t *testing.T) {
 	})
 }
 
-// A stubborn store takes its time for the first body, and returns it to whoever does not want it
-// any more.
+// A stubborn store takes its time for the first body, and returns it to a caller that does not want
+// it any more.
 type stubborn struct {
 	*offloadtest.Memory
 	first chan struct{}
@@ -409,7 +409,7 @@ func (s *stubborn) Get(ctx context.Context, key string, most int) ([]byte, error
 	return s.Memory.Get(context.WithoutCancel(ctx), key, most)
 }
 
-// Whoever loses the lease during the fetch runs no handler.
+// A worker that loses the lease during the fetch runs no handler.
 func TestLeaseIsLostDuringFetch(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		slow := &stubborn{Memory: l.bodies, first: make(chan struct{}, 1)}

@@ -111,7 +111,7 @@ func TestNeedsPerson(t *testing.T) {
 		}
 		r.sleep(leased)
 		l, err := claims.New(claims.Config{Store: r.store, Lost: func(context.Context, claims.Entry) (claims.Decision, error) {
-			return claims.Park("nobody knows whether the card was charged"), nil
+			return claims.Park("it is unknown whether the card was charged"), nil
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNeedsPerson(t *testing.T) {
 		cfg.Claims = l
 		stop := r.start(cfg)
 		r.sleep(time.Minute)
-		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "nobody knows whether") {
+		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "it is unknown whether") {
 			t.Errorf("dead %q", got)
 		}
 		r.mustStop(stop)
@@ -233,7 +233,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// A message of which nobody can tell what work it is goes to the dead-letter queue as it came.
+// A message whose work is unknown goes to the dead-letter queue as it came.
 func TestUnreadableTrail(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a", "tenaq=v=7&key=k")

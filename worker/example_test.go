@@ -23,7 +23,7 @@ type order struct {
 // charge stands for a payment provider, which charges once for each idempotency key.
 func charge(context.Context, string, int) error { return nil }
 
-// A worker that charges orders: each once, whatever is delivered twice and whoever crashes. On a
+// A worker that charges orders: each once, despite duplicate deliveries and crashes. On a
 // FIFO queue it handles the orders of one group one after the other.
 func Example() {
 	ctx := context.Background() // in a program: signal.NotifyContext

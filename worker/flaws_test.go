@@ -147,7 +147,7 @@ func TestShortLeaseLongJob_FA14(t *testing.T) {
 		r.wantLines([]string{"started long", "done long 5h0m0s"}, "started", "done")
 		r.mustStop(stop)
 
-		// A worker that died: nobody renews.
+		// A worker that died: it renews nothing.
 		r.send("crash")
 		r.receiveFor(r.url, leased)
 		began := time.Now()
@@ -226,7 +226,7 @@ func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 }
 
 // Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the handler
-// is told at once, with the cause, by its own clock if nobody answers.
+// is told at once, with the cause, by its own clock if the store does not answer.
 func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -323,7 +323,7 @@ func TestUnknownOutcome_FC15(t *testing.T) {
 		cfg := byBody(r.config(func(ctx context.Context, m *worker.Message) error {
 			charges[m.EffectKey()] = 1
 			if m.Attempt() == 1 {
-				return context.DeadlineExceeded // charged, and nobody told us
+				return context.DeadlineExceeded // charged, without an answer
 			}
 			return nil
 		}))

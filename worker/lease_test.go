@@ -57,7 +57,7 @@ func TestLeaseLost(t *testing.T) {
 }
 
 // A handler that finishes although its lease was lost has done the work: it is recorded, for the
-// ledger still knows its claim, and the message is left to whoever has it now.
+// ledger still knows its claim, and the message is left to the worker that has it now.
 func TestDoneWithoutLease(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -172,7 +172,7 @@ func TestHandleStale(t *testing.T) {
 		r.send("a")
 		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
 		r.sleep(time.Second)
-		// Somebody purges the queue: the handle is good for nothing any more.
+		// An operator purges the queue, so the handle is no longer valid.
 		purge(r)
 		r.sleep(leased / 2) // its lease here has not ended yet
 		if got := r.lines("lost"); len(got) != 1 {
@@ -235,7 +235,7 @@ func TestPrefetchedAreRenewed(t *testing.T) {
 	})
 }
 
-// A handler that hangs is told, and what it began is somebody else's when it does not listen.
+// A handler that hangs is told, and what it began is another worker's when it does not listen.
 func TestTimeout(t *testing.T) {
 	for _, listens := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T, r *rig) {

@@ -168,7 +168,7 @@ func TestZombieMeanwhile(t *testing.T) {
 	r.wantDone("k", second.Fence())
 }
 
-// Between completion and commit nobody can take over, however long ago the lease was over; what
+// Between completion and commit no holder can take over, however long ago the lease was over; what
 // comes then is the outcome.
 func TestTakeOverWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
@@ -211,8 +211,8 @@ func TestTakeOverWaits(t *testing.T) {
 	}
 }
 
-// A renewal that comes in between waits, and then knows. So does whoever asks whether the claim has
-// been ended.
+// A renewal that comes in between waits, and then knows. So does a caller that asks whether the
+// claim has been ended.
 func TestRenewalWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprint("commit=", commit), func(t *testing.T) {

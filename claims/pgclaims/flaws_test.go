@@ -62,7 +62,7 @@ func TestClaimBelongsToNoConnection_FC2(t *testing.T) {
 
 // Usual: a transaction that is held open while a payment takes its time; it keeps a connection, its
 // locks and the oldest row versions that vacuum has to leave. Ours: none is open between claiming
-// and completing, and one that somebody opens and forgets ends by itself (TestSilentTransaction).
+// and completing, and one that a program opens and forgets ends by itself (TestSilentTransaction).
 func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	watcher := r.open(1)
@@ -88,7 +88,7 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	r.wantDone("order-17", c.Fence())
 }
 
-// Usual: UPDATE orders SET status = 'completed' WHERE id = …, by whoever comes last. Ours: in one
+// Usual: UPDATE orders SET status = 'completed' WHERE id = …, by the last writer. Ours: in one
 // commit with the claim, by its holder. TestZombie has the same for transactions that began
 // earlier.
 func TestCompletionIsTheHolders_FC13(t *testing.T) {

@@ -124,7 +124,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// When the ledger cannot be asked either, nobody knows, and whatever the holder does next is right.
+// When the ledger cannot be asked either, the outcome is unknown, and whatever the holder does next
+// is right.
 func TestNobodyKnows(t *testing.T) {
 	for name, how := range map[string]recordstest.How{"not carried out": recordstest.Before, "carried out": recordstest.After} {
 		for next, do := range map[string]func(context.Context, *rig, *claims.Claim) error{
@@ -172,7 +173,7 @@ func TestNobodyKnows(t *testing.T) {
 	}
 }
 
-// A claim that somebody else got while a commit had no answer is lost, and nothing was committed.
+// A claim that another holder got while a commit had no answer is lost, and nothing was committed.
 func TestLostAnswerAndClaim(t *testing.T) {
 	ctx, r := t.Context(), newRig(t)
 	l := r.ledger(claims.Config{})

@@ -48,7 +48,7 @@ func (c *contender) turn() {
 		} else if !errors.Is(err, claims.Busy) {
 			c.Errorf("acquire %s: %v", key, err)
 		} else if c.chance(0.3) {
-			c.advance(lease) // whoever is at work has lost it
+			c.advance(lease) // the holder has lost it
 		}
 		return
 	}

@@ -150,8 +150,8 @@ func ended(t *testing.T, open func() offload.Store) {
 	want(t, s, "a", []byte("a"))
 }
 
-// Many store the same body under the same key while others read it. Whoever finds it finds all of
-// it.
+// Many store the same body under the same key while others read it. A reader that finds it finds
+// all of it.
 func concurrent(t *testing.T, open func() offload.Store) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 8<<10)
 	var all sync.WaitGroup

@@ -67,7 +67,7 @@ func TestContract(t *testing.T) {
 }
 
 // A bucket that is not there is no body that is not there: it is a mistake in the configuration,
-// which somebody will mend.
+// which an operator will correct.
 func TestNoBucket(t *testing.T) {
 	s := open(t, client(t), "nobodys-bucket")
 	_, err := s.Get(t.Context(), "a", 1)

@@ -188,7 +188,7 @@ func testCommitOrder(e *env) {
 		second, third := e.message("a2"), e.message("b1")
 		done := make(chan error, 1)
 		go func() { done <- e.Enqueue(e.ctx, true, second) }()
-		e.enqueue(true, third) // another stream waits for nobody
+		e.enqueue(true, third) // another stream does not wait
 		select {
 		case err := <-done:
 			e.Fatalf("a transaction committed (%v) while an older one was open that had written to its stream", err)
@@ -270,7 +270,7 @@ func testNext(e *env) {
 	e.is(next, least(long/2), long/2+e.now()+slack)
 	e.claim(b, outbox.Claim{Relay: "r"}, "z")
 
-	// A lease that has ended is nobody's.
+	// A lease that has ended is free.
 	e.back(b, "r", "z", 0)
 	e.claim(b, outbox.Claim{Relay: "r", Lease: short}, "z")
 	e.put("u")

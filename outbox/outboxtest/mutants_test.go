@@ -173,7 +173,7 @@ var mutants = map[string]mutant{
 	"bodies are trimmed":          each(func(r *outbox.Row) { r.Body = strings.TrimSpace(r.Body) }),
 	"bodies are cut":              each(func(r *outbox.Row) { r.Body = r.Body[:min(len(r.Body), 1<<16)] }),
 	"bodies lose accents":         each(func(r *outbox.Row) { r.Body = strings.ToValidUTF8(strings.ReplaceAll(r.Body, "é", "e"), "") }),
-	"nobody knows when":           each(func(r *outbox.Row) { r.CreatedAt = time.Time{} }),
+	"without its time":            each(func(r *outbox.Row) { r.CreatedAt = time.Time{} }),
 	"no row has a stream":         each(func(r *outbox.Row) { r.Stream = "" }),
 	"all rows have a stream":      each(func(r *outbox.Row) { r.Stream += r.Queue }),
 	"streams are queues":          each(func(r *outbox.Row) { r.Stream, _, _ = strings.Cut(r.Stream, "\x1f") }),
@@ -514,7 +514,7 @@ func TestMutants(t *testing.T) {
 				}
 			}
 			if len(by) == 0 {
-				t.Error("nobody notices")
+				t.Error("no case notices")
 			}
 			for _, s := range by {
 				t.Logf("%.200s", s)

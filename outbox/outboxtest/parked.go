@@ -123,7 +123,7 @@ func testDiscard(e *env) {
 	e.renew(b, "r", long, "a2")
 }
 
-// Wait ends when a row is committed by somebody else.
+// Wait ends when another connection commits a row.
 func testWait(e *env) {
 	b := e.Open(e)
 	const most = 20 * time.Second

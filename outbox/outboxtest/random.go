@@ -247,7 +247,7 @@ func (m *model) judgeNext(c outbox.Claim, claimed bool, next time.Duration, at s
 		case !counts:
 		case row.relay == "":
 			soonest = span{min(soonest.from, row.due.from), min(soonest.to, row.due.to)}
-		case row.until.to <= at.from: // to nobody, for sure
+		case row.until.to <= at.from: // to no relay, for sure
 			soonest = span{min(soonest.from, at.from), min(soonest.to, at.from)}
 		default:
 			soonest.from = min(soonest.from, at.from)

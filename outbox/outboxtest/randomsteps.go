@@ -56,7 +56,7 @@ func (m *model) settle() {
 	}
 }
 
-// renew holds on to what a relay has. A lease that has run out may be renewed too, if nobody took
+// renew holds on to what a relay has. A lease that has run out may be renewed too, if no relay took
 // it over.
 func (m *model) renew() {
 	relay, lease := m.relays[m.rng.IntN(len(m.relays))], []time.Duration{short, long}[m.rng.IntN(2)]

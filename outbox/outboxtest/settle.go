@@ -18,7 +18,7 @@ func testSettle(e *env) {
 	outcomes = append(outcomes, e.fates(outbox.Failed, 0, "a2")...)
 	outcomes = append(outcomes, e.fates(outbox.Back, long, "w")...)
 	outcomes = append(outcomes, e.fates(outbox.Parked, 0, "x")...)
-	// which nobody has
+	// which no relay has
 	outcomes = append(outcomes, outbox.Outcome{ID: outbox.NewID(), Fate: outbox.Sent})
 	e.settle(other, "r", outcomes...)
 	e.counts(b, 3, 2, 1) // y is still in hand

@@ -4,7 +4,7 @@ import (
 	"tenaq/outbox"
 )
 
-// Of each stream a claim gets the oldest rows, and nobody else gets any until these are settled.
+// Of each stream a claim gets the oldest rows, and no other claim gets any until these are settled.
 func testStreams(e *env) {
 	b, other := e.Open(e), e.Open(e)
 	e.put("a1 a2")
@@ -247,7 +247,7 @@ func testTakenOver(e *env) {
 	e.counts(b, 7, 7, 0)
 }
 
-// An outcome after the lease has run out counts, as long as nobody took the row over.
+// An outcome after the lease has run out counts, as long as no relay took the row over.
 func testLateOutcome(e *env) {
 	b := e.Open(e)
 	e.put("a1 a2 v w x")

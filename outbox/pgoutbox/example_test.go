@@ -40,7 +40,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 
-	// Relays send it. How many are waiting is for whoever watches over them.
+	// Relays send it. How many are waiting is for a monitor.
 	stats, err := box.Stats(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"tenaq/outbox"
 )
 
-// held is a source that is looked through as long as somebody holds a lock.
+// held is a source that is looked through as long as a transaction holds a lock.
 var held = outbox.Source{Query: `SELECT 'q' AS aggregatetype, 'b' AS payload, n AS dedup_id FROM generate_series(1, 3) n, pg_advisory_xact_lock(4711)`}
 
 // stageHeld begins to stage a replay, and returns when that waits; release lets it go on.
@@ -85,7 +85,7 @@ func TestTakenOverWhileStaging(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := release(); !errors.Is(err, outbox.ErrMoved) {
-		t.Errorf("to stage a replay that somebody else has taken over: %v, want ErrMoved", err)
+		t.Errorf("to stage a replay that another process has taken over: %v, want ErrMoved", err)
 	}
 	if found, err := b.Replay(t.Context(), r.Number); err != nil || found.State != outbox.Preparing || found.Version != theirs.Version {
 		t.Errorf("the replay is %+v, %v", found, err)

@@ -22,10 +22,10 @@ import (
 	"tenaq/outbox"
 )
 
-// Whatever the isolation of those who write, and whoever of the relays dies when: no row is lost,
+// Whatever the isolation of those who write, and whichever relays die when: no row is lost,
 // none is in the hands of two relays at once, and each stream is sent in the order of its commits.
 // Each transaction draws a number from a sequence of the key when it has written its rows: as
-// nobody else writes to the stream until it ends, these numbers are in the order of the commits,
+// no other writes to the stream until it ends, these numbers are in the order of the commits,
 // too.
 func TestOrder(t *testing.T) {
 	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
@@ -241,7 +241,7 @@ func (o *order) send(r outbox.Row, until time.Time) bool {
 	return true
 }
 
-// A transaction that is open for long loses nothing, and delays nobody but those of its stream.
+// A transaction that is open for long loses nothing, and delays only those of its stream.
 func TestLongTransaction_FD4(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

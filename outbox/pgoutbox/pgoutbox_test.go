@@ -110,7 +110,7 @@ func over(t testing.TB, url string, cfg Config) *Box {
 	return b
 }
 
-// exec runs SQL in a database, as somebody beside the box would.
+// exec runs SQL in a database, as a program beside the box would.
 func exec(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -72,8 +72,8 @@ func dial(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// What nobody can have now costs a claim nothing, however much it is: rows behind one that waits or
-// is leased, rows of queues that are not wanted, and rows whose time has not come.
+// Rows that cannot be claimed now cost a claim nothing, however much it is: rows behind one that
+// waits or is leased, rows of queues that are not wanted, and rows whose time has not come.
 func TestClaimCost_FD3(t *testing.T) {
 	n := proof.Count(20_000, 50_000, 50_000, 200_000)
 	url := pgtest.URL(t)

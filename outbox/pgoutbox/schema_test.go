@@ -128,7 +128,7 @@ func TestOtherSchema(t *testing.T) {
 	fails(t, err, "run a newer version of the program")
 }
 
-// A program may write with INSERT on the table and nothing else, in any way, and nobody turns what
+// A program may write with INSERT on the table and nothing else, in any way, and no one turns what
 // happens then to his own ends. A relay works with the rights that the documentation lists.
 func TestRights(t *testing.T) {
 	u := pgtest.URL(t)

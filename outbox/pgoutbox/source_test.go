@@ -226,7 +226,7 @@ func TestSourceNotToBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := hurried.Look(t.Context(), outbox.Source{Query: `SELECT * FROM t`}, 1); !pgdb.HasCode(err, "55P03") || errors.Is(err, outbox.ErrSource) {
-		t.Errorf("a query of a table that somebody has locked: %v", err)
+		t.Errorf("a query of a locked table: %v", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"tenaq/outbox"
 )
 
-// Transactions notify while somebody waits, and not otherwise: NOTIFY takes turns over all commits.
+// Transactions notify during a Wait, and not otherwise: NOTIFY takes turns over all commits.
 func TestNotify_FD14(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -40,7 +40,7 @@ func TestNotify_FD14(t *testing.T) {
 	insert := `INSERT INTO outbox (aggregatetype, aggregateid, payload) SELECT 'q', 'k', 'b' FROM generate_series(1, 3)`
 	exec(t, url, insert)
 	if n := heard(); n != 0 {
-		t.Errorf("%d notifications while nobody waits", n)
+		t.Errorf("%d notifications without a Wait", n)
 	}
 	if err := b.Wait(t.Context(), time.Millisecond); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestNotify_FD14(t *testing.T) {
 	exec(t, url, `SELECT setval('outbox_waiting', 1)`) // as after a few seconds
 	exec(t, url, insert)
 	if n := heard(); n != 0 {
-		t.Errorf("%d notifications while nobody waits any more", n)
+		t.Errorf("%d notifications after the last Wait", n)
 	}
 }
 
@@ -70,7 +70,7 @@ func waits(t testing.TB, b *Box, most time.Duration, least, less time.Duration) 
 	}
 }
 
-// A notification that gets lost costs one wait, and one that comes while nobody waits is kept for
+// A notification that gets lost costs one wait, and one that comes between two waits is kept for
 // the next one.
 func TestWaitKeepsNotifications(t *testing.T) {
 	url := pgtest.URL(t)

@@ -249,7 +249,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// Somebody who writes for ever is waited for as long as Options.Wait, or as the context says.
+// A writer that never ends is waited for as long as Config.Wait, or as the context says.
 func TestBusy(t *testing.T) {
 	path := newFile(t)
 	hog := connect(t, path)
@@ -273,11 +273,11 @@ func TestBusy(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		if _, _, err = b.Claim(ctx, claim); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("claim with a deadline while somebody writes: %v", err)
+			t.Errorf("claim with a deadline while another writes: %v", err)
 		}
 		cancel()
 		if s, err := b.Stats(t.Context()); err != nil || s.Pending != 1 {
-			t.Errorf("stats while somebody writes are %+v, %v", s, err)
+			t.Errorf("stats while another writes are %+v, %v", s, err)
 		}
 	}
 	b, err := New(Config{DB: db, Wait: 50 * time.Millisecond})

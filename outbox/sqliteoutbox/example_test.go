@@ -77,7 +77,8 @@ func order(ctx context.Context, db *sql.DB, id string, price int) error {
 	return tx.Commit()
 }
 
-// A program in any language writes messages with an INSERT. Whoever runs the relay opens the file.
+// A program in any language writes messages with an INSERT. The process of the relay opens the
+// file.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
@@ -150,7 +151,7 @@ func ExampleWriter() {
 	// Output: {"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 }
 
-// What was sent can be sent again, here all about one customer. Whoever worked on it does so again,
+// What was sent can be sent again, here all about one customer. Its consumers work on it again,
 // because the messages are of a new generation.
 func ExampleBox_replay() {
 	dir, err := os.MkdirTemp("", "")

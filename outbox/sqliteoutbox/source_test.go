@@ -234,7 +234,7 @@ func TestNotTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hog.Close()
-	if _, err := hog.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil { // nobody can even read, without WAL
+	if _, err := hog.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil { // without WAL, no connection can even read
 		t.Fatal(err)
 	}
 	for _, s := range []outbox.Source{s, {Query: "SELECT id FROM outbox"}} {

@@ -123,7 +123,7 @@ func TestLostAnswers(t *testing.T) {
 		what  string
 		call  string // create, replace, stale or delete
 		fault fault
-		other string // what somebody else does meanwhile: create, replace or delete
+		other string // what another process does meanwhile: create, replace or delete
 		want  string
 	}{
 		{"answer lost", "create", answerLost, "", ok},
@@ -146,7 +146,7 @@ func TestLostAnswers(t *testing.T) {
 		{"request lost, then created", "create", requestLost, "create", unknown},
 		{"request lost, then replaced", "delete", requestLost, "replace", unknown},
 
-		// The version tells that it was somebody else.
+		// The version tells that it was another process.
 		{"request lost, then deleted", "replace", requestLost, "delete", conflict},
 		{"request lost, then deleted", "delete", requestLost, "delete", conflict},
 

@@ -45,7 +45,7 @@ func TestCreateTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := other.CreateTable(t.Context()); err == nil || !strings.Contains(err.Error(), "choose another name") {
-		t.Errorf("a table that is somebody else's: %v", err)
+		t.Errorf("a table of another program: %v", err)
 	}
 }
 

@@ -56,7 +56,7 @@ func open(t testing.TB, url string) *Store {
 	return s
 }
 
-// exec runs SQL in a database, as somebody beside the store would.
+// exec runs SQL in a database, as a program beside the store would.
 func exec(t testing.TB, url, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -168,7 +168,7 @@ func TestSweepRaces(t *testing.T) {
 							return
 						}
 						created.Add(1)
-						largest.Store(uint64(r.Version)) // nobody else writes until it is deleted
+						largest.Store(uint64(r.Version)) // no other writes until it is deleted
 						if err := s.Delete(t.Context(), "a", r.Version); err != nil {
 							t.Errorf("delete: %v", err)
 							return
@@ -282,7 +282,7 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // Every call is one statement, and none leaves anything in the session that a pooler in transaction
-// mode would hand to somebody else.
+// mode would hand to another client.
 func TestStatements(t *testing.T) {
 	url := pgtest.URL(t)
 	open(t, url).Close()

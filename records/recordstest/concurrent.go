@@ -58,7 +58,7 @@ func testOneWinner(e *env) {
 			}
 		}
 		if winner == nil {
-			e.Fatalf("round %d: nobody who named version %d won", round, there)
+			e.Fatalf("round %d: no writer of version %d won", round, there)
 		}
 		for i, o := range outcomes {
 			if o.conflict == nil {

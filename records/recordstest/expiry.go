@@ -14,7 +14,7 @@ const (
 	over  = short + granule + slack
 )
 
-// A record that has expired does not exist, whoever asks and in whatever way.
+// A record that has expired does not exist, for any caller and any method.
 func testExpiry(e *env) {
 	s, other := e.open(), e.open()
 	stays := e.put(s, records.Write{Key: "stays"})

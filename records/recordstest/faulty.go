@@ -66,7 +66,7 @@ const (
 	// After is an error, although the call took effect and was answered, perhaps with a conflict.
 	After
 
-	// Late is an error from a call that nobody can take back: it takes effect later.
+	// Late is an error from a call that cannot be cancelled: it takes effect later.
 	Late
 )
 

@@ -64,7 +64,7 @@ func testConflictsOfNothing(e *env) {
 	refused(append(wrong(gone.version), gone.version, 0)...)
 }
 
-// Values are any bytes, and nobody shares their memory.
+// Values are any bytes, and no caller shares their memory.
 func testValues(e *env) {
 	s := e.open()
 	all := make([]byte, 256)

@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Damage in the midst of the file is found when somebody comes by, and is not taken for an answer.
+// Damage in the midst of the file is found when it is read, and is not taken for an answer.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	s, err := New(Config{Path: path})
@@ -220,7 +220,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// Somebody who writes for ever is waited for as long as Config.Wait, or as the context says; reads
+// A writer that never ends is waited for as long as Config.Wait, or as the context says; reads
 // do not wait.
 func TestWait(t *testing.T) {
 	m := newMachine(t)
@@ -244,7 +244,7 @@ func TestWait(t *testing.T) {
 	}
 	err = s.Delete(t.Context(), "a", there.Version)
 	if err == nil || !strings.Contains(err.Error(), "another process has been writing for too long") {
-		t.Errorf("delete while somebody writes: %v", err)
+		t.Errorf("delete while another writes: %v", err)
 	}
 
 	patient := m.open(t, 0)
@@ -254,7 +254,7 @@ func TestWait(t *testing.T) {
 	start := time.Now()
 	err = patient.Delete(ctx, "a", there.Version)
 	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
-		t.Errorf("delete with a deadline while somebody writes: %v after %v", err, took)
+		t.Errorf("delete with a deadline while another writes: %v after %v", err, took)
 	}
 	time.AfterFunc(30*time.Millisecond, func() { _ = tx.Rollback() })
 	if err := patient.Delete(t.Context(), "a", there.Version); err != nil {

@@ -22,62 +22,61 @@ import (
 	"tenaq/worker"
 )
 
-// A Command runs a subprocess for each message. Its Args are needed, the rest has defaults. It must
+// A Command runs a subprocess for each message. Args is required; the rest has defaults. It must
 // not be copied or changed after its first use.
 //
-// The task finds the body on its standard input, which it need not read. It finds what else there
-// is to know in its environment: TENAQ_MESSAGE_ID, TENAQ_KEY, TENAQ_EFFECT_KEY, TENAQ_GENERATION,
-// TENAQ_FENCE, TENAQ_ATTEMPT, TENAQ_RECEIVES, TENAQ_REDRIVES, TENAQ_LINEAGE, TENAQ_GROUP,
-// TENAQ_QUEUE_URL and TENAQ_SENT (RFC 3339), as package worker explains them, and
-// TENAQ_METADATA_FILE, the name of a JSON file that holds the same and the message attributes. What
-// it writes to the file TENAQ_RESULT_FILE, at most claims.ResultMax bytes, is recorded as the
-// result of the work. Both files are in a directory of the task's own that goes when it ends.
+// The task gets the body on its standard input, which it need not read. Its environment has
+// TENAQ_MESSAGE_ID, TENAQ_KEY, TENAQ_EFFECT_KEY, TENAQ_GENERATION, TENAQ_FENCE, TENAQ_ATTEMPT,
+// TENAQ_RECEIVES, TENAQ_REDRIVES, TENAQ_LINEAGE, TENAQ_GROUP, TENAQ_QUEUE_URL and TENAQ_SENT (RFC
+// 3339), which package worker explains. TENAQ_METADATA_FILE names a JSON file with the same values
+// and the message attributes. What the task writes to the file TENAQ_RESULT_FILE, at most
+// claims.ResultMax bytes, is recorded as the result of the work. Both files are in a temporary
+// directory of the task.
 //
-// How it exits decides what becomes of the message:
+// The exit code decides about the message:
 //
 //	0              done
 //	65             poison: it goes to the dead-letter queue at once (EX_DATAERR of sysexits.h)
 //	75             later: it comes back after Pause, and no attempt is counted (EX_TEMPFAIL)
-//	anything else  an attempt has failed, with the end of what it printed as the reason
+//	anything else  an attempt has failed, with the end of the output as the reason
 //
-// A result that is too long is a failed attempt too, for part of a result is none.
+// A result that is too long is a failed attempt, too.
 //
-// A task that cannot be started is no attempt, since that says nothing about the message: the
-// program is missing or cannot be run, there is no directory for temporary files, or this machine
-// is short of processes, files or disk. The worker keeps the message and tries again until tasks
-// start (worker.Unavailable). Check finds most of these before anything is received.
+// A task that cannot be started is not an attempt, because the message is not the cause: the
+// program is missing or cannot be run, there is no directory for temporary files, or the machine is
+// out of processes, files or disk. The worker keeps the message and retries until tasks start
+// (worker.Unavailable). Check finds most of these errors before the first receive.
 //
-// When the context ends the task gets a SIGTERM, and after Grace a SIGKILL; signals go to its whole
-// process group. When it has ended whatever it left running in its group is killed, and what holds
-// its output open is not waited for. On Linux the task itself is killed too when this process dies,
-// however it dies.
+// When the context ends, the process group of the task gets a SIGTERM, and after Grace a SIGKILL.
+// After the task has ended, the rest of its group is killed; processes that hold its output open
+// are not waited for. On Linux, the task is also killed when this process dies.
 //
-// Each task that runs takes one OS thread of this process.
+// Each running task uses one OS thread of this process.
 type Command struct {
-	// Args are the program and its arguments. A program without a slash in its name is looked for
-	// in PATH.
+	// Args are the program and its arguments. A program without a slash in its name is looked up in
+	// PATH.
 	Args []string
 
-	// Dir is where the task runs: in the directory of this process when empty.
+	// Dir is the working directory of the task: that of this process when empty.
 	Dir string
 
-	// Env is the environment, to which what is about the message is added: that of this process
-	// when nil.
+	// Env is the environment, without the variables about the message: that of this process when
+	// nil.
 	Env []string
 
-	// Grace is how long a task that was told to stop may take: 10 s when zero. It should be shorter
-	// than worker.Config.Drain.
+	// Grace is how long a task may take to stop: 10 s when zero. It should be shorter than
+	// worker.Config.Drain.
 	Grace time.Duration
 
 	// Pause is how long the message of a task that exits with 75 is given back for: 60 s when zero.
 	Pause time.Duration
 
-	// OutputMax bounds what is kept of the output of a task, in bytes: 64 KiB when zero. Of more
-	// than that the beginning and the end are kept.
+	// OutputMax is how much of the output of a task is kept, in bytes: 64 KiB when zero. Of longer
+	// output, the beginning and the end are kept.
 	OutputMax int
 
-	// Output is given what tasks print, line by line, each with the key of its message in front and
-	// in one call of Write. Calls do not overlap. A Write that blocks holds up all tasks.
+	// Output, if set, gets the output of tasks, one line per Write, with the key of the message in
+	// front. Calls do not overlap. A Write that blocks delays all tasks.
 	Output io.Writer
 
 	once   sync.Once
@@ -90,17 +89,16 @@ const (
 	exitLater  = 75
 )
 
-// An ExitError says how a task ended that did not succeed. Errors of Command wrap it when the task
-// was started.
+// An ExitError says how a failed task ended. Errors of Command wrap it if the task was started.
 type ExitError struct {
 	Code   int    // -1 when a signal ended it
 	Signal string // such as SIGKILL; empty when it exited
-	// what it printed to standard output and standard error, bounded and safe to print
+	// of standard output and standard error, bounded and safe to print
 	Output string
-	Cause  error // why it was told to stop; nil when it was not
+	Cause  error // why it was told to stop, or nil
 }
 
-// Error says how the task ended, and the last thing that it printed.
+// Error says how the task ended, with the end of its output.
 func (e *ExitError) Error() string {
 	s := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
@@ -150,7 +148,7 @@ func (c *Command) Handle(ctx context.Context, m *worker.Message) error {
 	return c.verdict(exitError(state, stopped, out))
 }
 
-// subprocess is the command of a task with these variables.
+// subprocess returns the command of a task with these variables.
 func (c *Command) subprocess(vars []string) *exec.Cmd {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir
@@ -162,7 +160,7 @@ func (c *Command) subprocess(vars []string) *exec.Cmd {
 	return cmd
 }
 
-// collector returns what keeps the output of a task, and what its output is written to for that.
+// collector returns the kept output of a task, and the writer for it.
 func (c *Command) collector(m *worker.Message) (*output, io.WriteCloser) {
 	out := &output{max: cmp.Or(c.OutputMax, outputMax)}
 	if c.Output == nil {
@@ -172,7 +170,7 @@ func (c *Command) collector(m *worker.Message) (*output, io.WriteCloser) {
 	return out, &printed{out, &lines{to: c.passer, prefix: safe(m.Key, "") + " | "}}
 }
 
-// exitError says how a task ended that did not succeed.
+// exitError returns how a failed task ended.
 func exitError(state *os.ProcessState, stopped error, out *output) *ExitError {
 	e := &ExitError{Code: state.ExitCode(), Output: out.String(), Cause: stopped}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -181,7 +179,7 @@ func exitError(state *os.ProcessState, stopped error, out *output) *ExitError {
 	return e
 }
 
-// verdict says what the exit code means for the message.
+// verdict returns the error for an exit code.
 func (c *Command) verdict(e *ExitError) error {
 	switch e.Code {
 	case exitLater:
@@ -192,17 +190,17 @@ func (c *Command) verdict(e *ExitError) error {
 	return e
 }
 
-// errNoArgs is that there is nothing to run.
+// errNoArgs says that there is nothing to run.
 var errNoArgs = errors.New("pipe: Command.Args is empty: it names the program to run")
 
-// notStarted is the error of a task that could not be started. It is about this machine and the
-// program, never about the message, so it uses up no attempt.
+// notStarted returns the error of a task that could not be started. The message is not the cause,
+// so it uses up no attempt.
 func notStarted(err error) error {
 	return worker.Unavailable(fmt.Errorf("start the task: %w", err))
 }
 
-// Check reports why no task could be started: a program that is missing or cannot be run, or no
-// usable directory for temporary files. Call it before the worker runs.
+// Check returns an error if no task could start, because the program is missing or cannot be run,
+// or because there is no usable directory for temporary files. Call it before the worker runs.
 func (c *Command) Check() error {
 	if len(c.Args) == 0 {
 		return errNoArgs

@@ -134,7 +134,7 @@ func TestShortage(t *testing.T) {
 func TestKeyWithNUL(t *testing.T) {
 	m := message("")
 	m.Key = "a\x00b"
-	sameKind(t, shell("exit 0").Handle(t.Context(), m), poison, "its key holds a NUL")
+	sameKind(t, shell("exit 0").Handle(t.Context(), m), poison, "its key has a zero byte")
 }
 
 func TestStdin(t *testing.T) {
@@ -222,7 +222,7 @@ func TestMetadataFile(t *testing.T) {
 	}
 }
 
-// Of a result that cannot be taken nobody is told that the work succeeded.
+// If its result cannot be read, the work has not succeeded.
 func TestResultRefused(t *testing.T) {
 	for script, text := range map[string]string{
 		`head -c 131073 /dev/zero > "$TENAQ_RESULT_FILE"`: "more than 131072 bytes",

@@ -13,15 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/work/sqslimits"
 	"tenaq/worker"
 )
 
-// pauseDefault is how long a message is given back for when a task says later and not when.
+// pauseDefault is how long a message is given back for if a task does not say.
 const pauseDefault = 60 * time.Second
-
-// laterMax is the longest pause that is asked for: SQS hides a message for 12 h at most, its
-// receive included.
-const laterMax = 12 * time.Hour
 
 // An endpoint is where requests go, and how.
 type endpoint struct {
@@ -40,19 +37,18 @@ func newClient() *http.Client {
 		DialContext:       dialer.DialContext,
 		ForceAttemptHTTP2: true,
 		MaxConnsPerHost:   connectionsMax,
-		// else a busy worker would connect anew for most messages
+		// Otherwise a busy worker would reconnect for most messages.
 		MaxIdleConnsPerHost: connectionsMax,
 		IdleConnTimeout:     30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 	}}
 }
 
-// connectionsMax bounds the connections of a client. How many there are is the worker's
-// Concurrency; this is for one that is set too high.
+// connectionsMax bounds the connections of a client, in case worker.Config.Concurrency is too high.
 const connectionsMax = 256
 
-// withoutRedirects is a client like c that follows none: a redirect turns a POST into a GET, or
-// takes the message to where nobody said it should go.
+// withoutRedirects returns a copy of c that does not follow redirects, which could turn a POST into
+// a GET, or take the message to another host.
 func withoutRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = newClient()
@@ -64,18 +60,18 @@ func withoutRedirects(c *http.Client) *http.Client {
 	return &same
 }
 
-// An answer is what an endpoint answered, completely.
+// An answer is a complete answer of an endpoint.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// errSlow is why a request was given up.
+// errSlow is the cause of a timeout.
 var errSlow = errors.New("no answer in time")
 
-// post makes one request and reads at most limit bytes of what is answered with a 2xx. Any other
-// status is an error, of the kind that says what is to become of the message.
+// post makes one request and reads an answer with a 2xx of at most limit bytes. For any other
+// status, it returns the error that decides about the message.
 func (e *endpoint) post(
 	ctx context.Context, header http.Header, body string, limit int,
 ) (*answer, error) {
@@ -109,42 +105,40 @@ func (e *endpoint) post(
 	text, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	switch {
 	case err != nil:
-		// The status was sent before the work was done, as servers do that write while they work.
-		// What is missing may be the end of the work.
+		// Some servers send the status before the work is done, so the work may not be done.
 		return nil, fmt.Errorf("the answer with status %d broke off: %w", resp.StatusCode,
 			e.unanswered(ctx, err))
 	case len(text) > limit:
-		return nil, fmt.Errorf("the answer with status %d has more than %d bytes: keep the result elsewhere and answer with its name", resp.StatusCode, limit)
+		return nil, fmt.Errorf("the answer with status %d has more than %d bytes: store the result elsewhere and answer with its name", resp.StatusCode, limit)
 	}
 	return &answer{resp.StatusCode, resp.Header, text}, nil
 }
 
-// unanswered says what it means that there was no answer. When there was no connection, nothing has
-// begun. Else nobody knows, and it is an attempt.
+// unanswered returns the error for a missing answer. Without a connection, the work has not begun.
+// Otherwise its state is unknown, and it counts as an attempt.
 func (e *endpoint) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
-		err = request.Err // without the URL, in which there may be a secret
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		err = request.Err // without the URL, which may contain a secret
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
+	op, ok := errors.AsType[*net.OpError](err)
+	if ok && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return worker.Later(cmp.Or(e.pause, pauseDefault),
 			"the endpoint cannot be reached: "+err.Error())
 	}
 	return err
 }
 
-// A StatusError says that an endpoint answered with another status than a 2xx. Errors of HTTP and
+// A StatusError says that an endpoint answered with a status other than a 2xx. Errors of HTTP and
 // Lambda wrap it.
 type StatusError struct {
 	Status int
 	Body   string // the beginning of it, safe to print
 }
 
-// Error says the status and what came with it.
+// Error returns the status and the beginning of the body.
 func (e *StatusError) Error() string {
 	s := fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
 	if e.Body == "" {
@@ -153,7 +147,7 @@ func (e *StatusError) Error() string {
 	return s + ": " + e.Body
 }
 
-// refused says what a status means that is no 2xx.
+// refused returns the error for a status other than a 2xx.
 func (e *endpoint) refused(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*tailMax)) // a part is better than nothing
 	failed := &StatusError{resp.StatusCode, head(safe(string(text), "\n\t"))}
@@ -171,7 +165,7 @@ func (e *endpoint) refused(resp *http.Response) error {
 	return failed
 }
 
-// retryAfter reads the header of that name: seconds, or a date.
+// retryAfter reads the header Retry-After: seconds, or a date.
 func retryAfter(value string, now time.Time) (after time.Duration, ok bool) {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		after = time.Duration(seconds) * time.Second
@@ -180,5 +174,5 @@ func retryAfter(value string, now time.Time) (after time.Duration, ok bool) {
 	} else {
 		return 0, false
 	}
-	return min(max(after, time.Second), laterMax), true
+	return min(max(after, time.Second), sqslimits.VisibilityMax), true
 }

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupLeader makes a process the leader of a new group, and kills it when the thread that started
-// it dies. The kernel does that for the leader only; what it started in turn has to see for itself.
+// groupLeader makes a process the leader of a new group, and makes the kernel kill it when the
+// thread that started it dies. The kernel does not kill the rest of the group.
 func groupLeader() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitEnd waits until a child has ended, and leaves it to be reaped.
+// awaitEnd waits until a child has ended, without reaping it.
 func awaitEnd(cmd *exec.Cmd) {
 	for {
 		var info unix.Siginfo

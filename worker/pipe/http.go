@@ -13,14 +13,14 @@ import (
 	"tenaq/worker"
 )
 
-// An HTTP makes a request for each message: a POST with the body of the message, and in headers
-// what there is to know about it: Tenaq-Message-Id, Tenaq-Key, Tenaq-Generation, Tenaq-Fence,
-// Tenaq-Attempt, Tenaq-Receives, Tenaq-Redrives, Tenaq-Lineage, Tenaq-Group, Tenaq-Queue-Url and
-// Tenaq-Sent (RFC 3339), as package worker explains them, and the effect key as Idempotency-Key and
-// Tenaq-Effect-Key. In these, bytes that are no printable ASCII, spaces and % are percent-encoded.
-// Message attributes are not sent; Lambda sends them.
+// An HTTP makes a request for each message: a POST with the body of the message. It has the headers
+// Tenaq-Message-Id, Tenaq-Key, Tenaq-Generation, Tenaq-Fence, Tenaq-Attempt, Tenaq-Receives,
+// Tenaq-Redrives, Tenaq-Lineage, Tenaq-Group, Tenaq-Queue-Url and Tenaq-Sent (RFC 3339), which
+// package worker explains, and the effect key as Idempotency-Key and Tenaq-Effect-Key. In their
+// values, spaces, % and all bytes other than printable ASCII are percent-encoded. Message
+// attributes are not sent; Lambda sends them.
 //
-// The answer decides what becomes of the message:
+// The answer decides about the message:
 //
 //	2xx                         done, and the body of the answer is recorded as the result
 //	422                         poison: it goes to the dead-letter queue at once
@@ -28,23 +28,24 @@ import (
 //	no connection               it comes back after Pause, and no attempt is counted: nothing has begun
 //	anything else               an attempt has failed
 //
-// Anything else includes redirects, which are not followed, an answer that breaks off, and one of
-// more than claims.ResultMax bytes, for part of a result is none.
+// Anything else includes redirects, which are not followed, an incomplete answer, and one of more
+// than claims.ResultMax bytes.
 //
-// No request is sent twice. When the context ends the connection is closed, and what the endpoint
-// does then is its own decision: the fence tells an old request from a new one.
+// No request is sent twice. When the context ends, the connection is closed, but the endpoint may
+// continue. The fence distinguishes an old request from a new one.
 //
-// URL is needed, the rest has defaults. An HTTP must not be copied or changed after its first use.
+// URL is required; the rest has defaults. An HTTP must not be copied or changed after its first
+// use.
 type HTTP struct {
 	// URL is where requests go.
 	URL string
 
-	// Client makes the requests. Nil is a client of its own, with connections that are kept, and
-	// the proxy of the environment. Redirects are not followed in either case.
+	// Client makes the requests. When nil, it is a client with persistent connections and the proxy
+	// of the environment. Redirects are not followed in either case.
 	Client *http.Client
 
-	// Header is added to every request, such as Authorization. Content-Type is application/json for
-	// bodies that are JSON, and else text/plain, unless it is here.
+	// Header is added to every request. Unless it has a Content-Type, that is application/json for
+	// bodies that are JSON, otherwise text/plain.
 	Header http.Header
 
 	// Timeout is how long a request may take: as long as a handler when zero.
@@ -69,9 +70,9 @@ func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 			header.Set("Tenaq-"+f.name, headerValue(f.value))
 		}
 	}
-	// This name is not in its canonical form because net/http takes a request with that header for
-	// one that it may send again when the connection breaks. The endpoint would be at work twice
-	// for one attempt. To servers it is the same.
+	// This name is not in its canonical form, because net/http would repeat a request with that
+	// header when the connection breaks, and the endpoint would do the work twice in one attempt.
+	// Servers treat both forms alike.
 	header["idempotency-key"] = []string{headerValue(m.EffectKey())}
 	if _, given := h.endpoint.header["Content-Type"]; !given {
 		header.Set("Content-Type", contentType(m.Body))
@@ -86,7 +87,7 @@ func (h *HTTP) Handle(ctx context.Context, m *worker.Message) error {
 	return nil
 }
 
-// canonical is a header with the names in the form in which they are looked up.
+// canonical returns a header with canonical names.
 func canonical(h http.Header) http.Header {
 	out := make(http.Header, len(h))
 	for name, values := range h {
@@ -104,7 +105,7 @@ func contentType(body string) string {
 	return "text/plain; charset=utf-8"
 }
 
-// headerValue encodes what a header cannot hold, so that different keys stay different.
+// headerValue encodes bytes that a header cannot hold, so that different keys stay different.
 func headerValue(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

@@ -18,33 +18,39 @@ import (
 	"tenaq/worker"
 )
 
-// A Lambda makes a request for each batch of messages: a POST with the event with which AWS Lambda
-// calls a function whose event source is an SQS queue. It understands the answer as Lambda does
-// when ReportBatchItemFailures is on. So a function that runs elsewhere, in the runtime interface
-// emulator or behind any HTTP server, can be given messages.
+// A Lambda makes a request for each batch of messages: a POST with the event of AWS Lambda for an
+// SQS queue. It reads the answer like Lambda with ReportBatchItemFailures. So a function can run
+// elsewhere, in the runtime interface emulator or behind any HTTP server.
 //
 // The answer is JSON that names the messages which have failed:
 //
 //	{"batchItemFailures": [{"itemIdentifier": "MESSAGE ID"}]}
 //
-// All messages are done when there is no answer, or it is null, or an object in which the list is
-// empty, null or missing. All have failed when it is no such JSON, when an identifier is empty,
-// missing or not of the batch, when the answer reports an error of the function (with the header
-// X-Amz-Function-Error, or by errorType and errorMessage), and with every status but a 2xx. Beyond
-// that 429 and 503 with Retry-After, and no connection, are as with HTTP. No results are recorded.
+// All messages are done if the answer is empty, null, or an object in which the list is empty, null
+// or missing. All have failed in these cases:
 //
-// A record has an additional member tenaq with what else there is to know about the message, the
-// effect key and the fence above all. Its receiptHandle is empty: the worker holds the lease, and a
-// function that deletes messages or changes their visibility itself cannot be used. The attributes
-// SenderId, ApproximateFirstReceiveTimestamp, SequenceNumber and AWSTraceHeader are missing.
+//   - the answer is not such JSON
+//   - an identifier is empty, missing or not of the batch
+//   - the answer reports an error of the function, in the header X-Amz-Function-Error, or by
+//     errorType and errorMessage
+//   - the status is not a 2xx. But 429 and 503 with Retry-After, and a missing connection, have the
+//     same effects as with HTTP.
 //
-// URL is needed, the rest has defaults. A Lambda must not be copied or changed after its first use.
+// No results are recorded.
+//
+// A record has an additional member tenaq with the effect key, the fence and other facts about the
+// message. Its receiptHandle is empty, because the worker holds the lease: the function must not
+// delete messages or change their visibility. The attributes SenderId,
+// ApproximateFirstReceiveTimestamp, SequenceNumber and AWSTraceHeader are missing.
+//
+// URL is required; the rest has defaults. A Lambda must not be copied or changed after its first
+// use.
 type Lambda struct {
 	// URL is where requests go.
 	URL string
 
-	// QueueARN is what records name as their source. It is made from the URL of the queue when
-	// empty, without a region if that does not tell.
+	// QueueARN is the source of records. When empty, it is made from the URL of the queue, without
+	// a region if the URL has none.
 	QueueARN string
 
 	// Client, Header, Timeout and Pause are as those of HTTP.
@@ -60,14 +66,13 @@ type Lambda struct {
 // Handle makes the request for a single message.
 func (l *Lambda) Handle(ctx context.Context, m *worker.Message) error {
 	err := l.HandleBatch(ctx, []*worker.Message{m})
-	var some worker.Failures
-	if errors.As(err, &some) {
+	if some, ok := errors.AsType[worker.Failures](err); ok {
 		return some[m.ID]
 	}
 	return err
 }
 
-// answerMax bounds the answer of a function, in bytes. One failure has fewer than 100.
+// answerMax is the maximum size of an answer, in bytes. One failure has fewer than 100.
 const answerMax = 64 << 10
 
 // HandleBatch makes the request for a batch and waits for the answer.
@@ -83,9 +88,9 @@ func (l *Lambda) HandleBatch(ctx context.Context, batch []*worker.Message) error
 	}
 	a, err := l.endpoint.post(ctx, nil, string(body), answerMax)
 	if err != nil {
-		// One message of many may be what the function refuses, and nobody knows which.
-		var refused *StatusError
-		if errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity {
+		// The function may refuse one message of many, and does not say which.
+		refused, ok := errors.AsType[*StatusError](err)
+		if ok && refused.Status == http.StatusUnprocessableEntity {
 			return refused
 		}
 		return err
@@ -97,10 +102,10 @@ func (l *Lambda) HandleBatch(ctx context.Context, batch []*worker.Message) error
 	return batchAnswer(a.body, batch)
 }
 
-// errReported is why a message has failed that the function named.
+// errReported is the error of a message that the function reported.
 var errReported = errors.New("the function reports that it did not handle this message")
 
-// batchAnswer reads the answer of a function. Names of members count to the letter, as they do for
+// batchAnswer reads the answer of a function. The names of members are case-sensitive, as for
 // Lambda.
 func batchAnswer(text []byte, batch []*worker.Message) error {
 	text = bytes.TrimSpace(text)
@@ -113,7 +118,7 @@ func batchAnswer(text []byte, batch []*worker.Message) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
-		return wrong("is no JSON object")
+		return wrong("is not a JSON object")
 	}
 	list, ok := members["batchItemFailures"]
 	if !ok {
@@ -151,7 +156,7 @@ func batchAnswer(text []byte, batch []*worker.Message) error {
 	return failures
 }
 
-// An event is what Lambda calls a function with.
+// An event is the argument of a function of Lambda.
 type event struct {
 	Records []record `json:"Records"`
 }
@@ -169,7 +174,7 @@ type record struct {
 	Tenaq             metadata                   `json:"tenaq"`
 }
 
-// A lambdaAttribute has two lists more, which SQS has reserved and never filled.
+// A lambdaAttribute has two more lists, which SQS reserves and never fills.
 type lambdaAttribute struct {
 	attribute
 	StringValues []string `json:"stringListValues"`
@@ -199,7 +204,7 @@ func (l *Lambda) event(batch []*worker.Message) event {
 	return e
 }
 
-// systemAttributes are those of them that a handler knows.
+// systemAttributes returns the system attributes that a handler knows.
 func systemAttributes(m *worker.Message) map[string]string {
 	a := map[string]string{"ApproximateReceiveCount": strconv.Itoa(m.Receives)}
 	if !m.Sent.IsZero() {
@@ -214,8 +219,8 @@ func systemAttributes(m *worker.Message) map[string]string {
 	return a
 }
 
-// sourceOf is the ARN of a queue and its region. The URL of a queue ends in account and name, and
-// Amazon's hosts begin with sqs and the region.
+// sourceOf returns the ARN of a queue and its region. The URL of a queue ends in account and name,
+// and the hosts of Amazon begin with sqs and the region.
 func sourceOf(arn, queueURL string) (source, region string) {
 	if arn == "" {
 		u, err := url.Parse(queueURL)

@@ -6,24 +6,24 @@ import (
 	"sync"
 )
 
-// lineMax bounds a line that is passed on, in bytes: a longer one is cut into several.
+// lineMax is the maximum size of a line in bytes. A longer one is split.
 const lineMax = 8 << 10
 
-// A passer passes on what tasks print, line by line, to one writer.
+// A passer writes the output of tasks to one writer, line by line.
 type passer struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-// pass writes one line, with what it belongs to in front.
+// pass writes one line with a prefix.
 func (p *passer) pass(prefix string, line []byte) {
 	text := prefix + safe(string(line), "\t") + "\n"
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = io.WriteString(p.to, text) // there is nobody to tell
+	_, _ = io.WriteString(p.to, text) // an error here cannot be reported
 }
 
-// lines cuts what one task prints into lines and passes them on.
+// lines splits the output of one task into lines.
 type lines struct {
 	to     *passer
 	prefix string
@@ -63,10 +63,10 @@ func (l *lines) close() {
 	}
 }
 
-// printed is where the output of one task goes: it is kept, and passed on if somebody wants it.
+// printed keeps the output of one task, and passes it on if Command.Output is set.
 type printed struct {
 	out   *output
-	lines *lines // nil when nobody does
+	lines *lines // nil without Command.Output
 }
 
 // Write never fails.
@@ -77,7 +77,7 @@ func (p *printed) Write(b []byte) (int, error) {
 	return p.out.Write(b)
 }
 
-// Close is for the end of the output.
+// Close passes on the last line.
 func (p *printed) Close() error {
 	if p.lines != nil {
 		p.lines.close()

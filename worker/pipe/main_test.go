@@ -125,7 +125,7 @@ func (k *talk) hear(t *testing.T, want string) {
 	}
 }
 
-// over waits until nobody is left who could speak.
+// over waits until no process is left that could write.
 func (k *talk) over(t *testing.T) {
 	t.Helper()
 	for line := range k.lines {

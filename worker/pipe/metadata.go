@@ -11,10 +11,11 @@ import (
 	"tenaq/worker"
 )
 
-// A fact is something that a task is told about its message, in the environment or in a header.
+// A fact is a value about a message that a task gets in its environment or in a header.
 type fact struct{ name, value string }
 
-// factsOf lists what a task is told. The names are those of headers, without Tenaq in front.
+// factsOf returns the facts about a message. The names are those of headers, without Tenaq in
+// front.
 func factsOf(m *worker.Message) []fact {
 	return []fact{
 		{"Message-Id", m.ID},
@@ -32,7 +33,7 @@ func factsOf(m *worker.Message) []fact {
 	}
 }
 
-// timestamp is RFC 3339 in UTC; empty for a time that is not known.
+// timestamp returns a time as RFC 3339 in UTC, or an empty text for the zero time.
 func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -40,12 +41,12 @@ func timestamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// environment is what a task finds in its environment. All names are set, some to nothing: a task
-// must not take what the worker itself was started with for something about its message.
+// environment returns the variables of a task. All names are set, some to nothing, so that a task
+// does not read a variable of the worker as a fact about its message.
 func environment(m *worker.Message) (vars []string, err error) {
 	for _, f := range factsOf(m) {
 		if strings.ContainsRune(f.value, 0) {
-			return nil, fmt.Errorf("its %s holds a NUL, which no environment can",
+			return nil, fmt.Errorf("its %s has a zero byte, which an environment cannot hold",
 				strings.ToLower(f.name))
 		}
 		vars = append(vars, "TENAQ_"+strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))+"="+
@@ -54,7 +55,7 @@ func environment(m *worker.Message) (vars []string, err error) {
 	return vars, nil
 }
 
-// metadata is what a task is told as JSON: in a file, or in a record for a Lambda function.
+// metadata has the facts as JSON, for a file or for a record of a Lambda function.
 type metadata struct {
 	MessageID  string               `json:"messageId"`
 	Key        string               `json:"key"`
@@ -109,8 +110,7 @@ func attributesOf(m *worker.Message) map[string]attribute {
 	return out
 }
 
-// encode writes v as JSON without the escapes that are for web pages: people read these files and
-// bodies.
+// encode returns v as JSON without HTML escapes, because people read these files and bodies.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

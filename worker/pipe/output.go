@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	outputMax = 64 << 10 // kept of what a task prints, unless told
-	tailMax   = 768      // of that in the reason of a failure: a dead letter carries 1 KiB
+	outputMax = 64 << 10 // default of Command.OutputMax
+	tailMax   = 768      // bytes of output in a reason; a dead letter carries 1 KiB
 )
 
-// An output keeps what a task prints, in bounded memory: how it begins and how it ends.
+// An output keeps the beginning and the end of the output of a task, in bounded memory.
 type output struct {
 	max     int
 	first   []byte
@@ -28,7 +28,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.written += int64(n)
 	p = fill(&o.first, o.max-o.max/2, p)
 	ring := o.max / 2
-	p = p[max(0, len(p)-ring):] // no more than that can be left of it
+	p = p[max(0, len(p)-ring):] // the ring holds no more
 	p = fill(&o.last, ring, p)
 	for len(p) > 0 {
 		copied := copy(o.last[o.oldest:], p)
@@ -38,15 +38,14 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill moves what fits from p to the end of b, which is to hold size bytes at most, and returns the
-// rest.
+// fill appends what fits of p to b, which holds at most size bytes, and returns the rest.
 func fill(b *[]byte, size int, p []byte) (rest []byte) {
 	fits := min(size-len(*b), len(p))
 	*b = append(*b, p[:fits]...)
 	return p[fits:]
 }
 
-// String is what was kept, safe to print.
+// String returns the kept output, safe to print.
 func (o *output) String() string {
 	first, last := o.first, slices.Concat(o.last[o.oldest:], o.last[:o.oldest])
 	if o.written == int64(len(first)+len(last)) {
@@ -58,7 +57,7 @@ func (o *output) String() string {
 		safe(string(last), "\n\t"))
 }
 
-// tail is the end of a text that is safe to print, in at most tailMax bytes.
+// tail returns the end of a text, in at most tailMax bytes.
 func tail(text string) string {
 	text = strings.TrimRight(text, "\n\t ")
 	if len(text) <= tailMax {
@@ -68,7 +67,7 @@ func tail(text string) string {
 	return mark + string(trimStart([]byte(text[len(text)-tailMax+len(mark):])))
 }
 
-// head is the beginning of it.
+// head returns the beginning of a text, in at most tailMax bytes.
 func head(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= tailMax {
@@ -78,14 +77,14 @@ func head(text string) string {
 	return string(trimEnd([]byte(text[:tailMax-len(mark)]))) + mark
 }
 
-// trimStart takes away the rest of a character that was cut in two, and trimEnd its beginning.
+// trimStart removes the rest of a character that was cut in two, and trimEnd removes its beginning.
 func trimStart(b []byte) []byte {
 	for i := range min(utf8.UTFMax, len(b)) {
 		if utf8.RuneStart(b[i]) {
 			return b[i:]
 		}
 	}
-	return b // it is no text
+	return b // it is not text
 }
 
 func trimEnd(b []byte) []byte {
@@ -100,9 +99,8 @@ func trimEnd(b []byte) []byte {
 	return b
 }
 
-// safe makes visible what could drive a terminal, break a line or reorder the text around it,
-// except for what is in keep, and whatever is not UTF-8: foreign text goes into logs and dead
-// letters.
+// safe escapes characters that could control a terminal, break a line or reorder text, except those
+// in keep, and bytes that are not UTF-8. The result goes into logs and dead letters.
 func safe(s, keep string) string {
 	plain := func(r rune) bool {
 		driving := r == utf8.RuneError ||
@@ -121,7 +119,7 @@ func safe(s, keep string) string {
 		case r == utf8.RuneError || plain(r):
 			b.WriteRune(r)
 		case r == '\r' && strings.HasPrefix(s, "\r\n") && strings.ContainsRune(keep, '\n'):
-			// The end of a line on other systems.
+			// a line end of other systems
 		case r > 0xff:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// A task is a subprocess in a process group of its own, from its start until nothing of the group
-// is left.
+// A task is a subprocess in a process group of its own.
 type task struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the task has ended and has been reaped
 
 	mu   sync.Mutex
-	gone bool // it is about to be reaped, after which its id may be somebody else's
+	gone bool // it is about to be reaped; then another process may get its id
 }
 
-// run runs cmd with input on its standard input, and returns how it ended and, if it was told to
-// stop, why. Printed is written what it prints, and closed. An error means that it was not started.
+// run runs cmd with input on its standard input. It writes the output to printed and closes that.
+// It returns how the task ended and, if it was told to stop, why. An error means that it was not
+// started.
 func run(
 	ctx context.Context, cmd *exec.Cmd, input string, printed io.WriteCloser, grace time.Duration,
 ) (state *os.ProcessState, stopped, err error) {
@@ -40,7 +40,7 @@ func run(
 		return nil, nil, err
 	}
 	defer collect.Close()
-	// One pipe for both keeps what is printed in its order.
+	// One pipe for both keeps the order of the output.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stdout
 	t := &task{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error, 1)
@@ -54,7 +54,7 @@ func run(
 
 	var streams sync.WaitGroup
 	streams.Go(func() {
-		// A task that does not read its body, or not all of it, has decided not to.
+		// A task need not read its body.
 		_, _ = io.WriteString(feed, input)
 		feed.Close()
 	})
@@ -66,10 +66,9 @@ func run(
 	return cmd.ProcessState, stopped, nil
 }
 
-// keep starts the task and stays until it has ended. It does both on one OS thread that runs
-// nothing else in between: on Linux the death of the thread that started a task counts as the death
-// of its parent, and Go may end any thread that other goroutines have used
-// (https://go.dev/issue/27505).
+// keep starts the task and waits until it has ended, on one OS thread that runs nothing else. On
+// Linux, the end of the thread that started a task counts as the death of its parent, and Go may
+// end a thread that other goroutines have used (https://go.dev/issue/27505).
 func (t *task) keep(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,17 +79,17 @@ func (t *task) keep(started chan<- error) {
 		return
 	}
 	awaitEnd(t.cmd)
-	// The task is dead and not yet reaped, so the id of its group is still its own.
+	// The task is dead but not yet reaped, so no other group can have its id.
 	t.signal(syscall.SIGKILL)
 	t.mu.Lock()
 	t.gone = true
 	t.mu.Unlock()
-	_ = t.cmd.Wait() // the state says it all
+	_ = t.cmd.Wait() // the state has the result
 	close(t.ended)
 }
 
-// wait waits until the task has ended. When ctx ends first it tells the task to stop, ends it if it
-// takes longer than grace, and returns why.
+// wait waits until the task has ended. If ctx ends first, it tells the task to stop, kills it after
+// grace, and returns the cause.
 func (t *task) wait(ctx context.Context, grace time.Duration) (stopped error) {
 	select {
 	case <-t.ended:
@@ -114,16 +113,15 @@ func (t *task) signal(s syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.gone {
-		_ = syscall.Kill(-t.cmd.Process.Pid, s) // it fails when nobody is left
+		_ = syscall.Kill(-t.cmd.Process.Pid, s) // it fails if no process is left
 	}
 }
 
-// pipeMax is how much a pipe can hold, in bytes, unless an administrator said otherwise.
+// pipeMax is how much a pipe can hold by default, in bytes.
 const pipeMax = 1 << 20
 
-// gather takes what a task prints. After the end of the task its output may be held open by
-// something that the task left behind and that escaped the end of its group. So the read is then
-// interrupted by a deadline, and what the task had printed until then is in the pipe, and is taken
+// gather reads the output of a task. After the end of the task, a process that escaped its group
+// may hold the output open. So run then sets a deadline, and gather reads what is in the pipe
 // without waiting for more.
 func gather(from *os.File, printed io.WriteCloser) {
 	defer printed.Close()

@@ -12,11 +12,11 @@ import (
 	"tenaq/worker"
 )
 
-// A taskDir is the directory of one task, for the files through which it and the worker speak. Only
-// this user can read it: bodies and attributes are nobody else's business.
+// A taskDir is the directory for the files that one task and the worker exchange. Only this user
+// can read it.
 type taskDir string
 
-// newTaskDir makes the directory and puts down what the task is told.
+// newTaskDir creates the directory and writes the metadata.
 func newTaskDir(m *worker.Message) (taskDir, error) {
 	about := metadataOf(m)
 	about.Attributes = attributesOf(m)
@@ -36,7 +36,7 @@ func newTaskDir(m *worker.Message) (taskDir, error) {
 	return d, nil
 }
 
-// checkTaskDir reports why no directory of a task could be made.
+// checkTaskDir returns an error if no directory of a task can be created.
 func checkTaskDir() error {
 	path, err := os.MkdirTemp("", "tenaq-task-*")
 	if err == nil {
@@ -57,18 +57,18 @@ func checkTaskDir() error {
 	case errors.As(err, &failed):
 		why = failed.Err
 	}
-	return fmt.Errorf("cannot put the files of tasks into %s: %w: set TMPDIR to a directory that this user can write to", os.TempDir(), why)
+	return fmt.Errorf("cannot write the files of tasks to %s: %w: set TMPDIR to a directory that this user can write to", os.TempDir(), why)
 }
 
 func (d taskDir) metadata() string { return filepath.Join(string(d), "metadata.json") }
 func (d taskDir) result() string   { return filepath.Join(string(d), "result") }
 
-// environment tells the task where the files are.
+// environment returns the variables with the names of the files.
 func (d taskDir) environment() []string {
 	return []string{"TENAQ_METADATA_FILE=" + d.metadata(), "TENAQ_RESULT_FILE=" + d.result()}
 }
 
-// takeResult makes what the task wrote the result of the message. A task need not write any.
+// takeResult sets the result of the message, if the task wrote one.
 func (d taskDir) takeResult(m *worker.Message) error {
 	// A pipe put there in place of the file would never end.
 	info, err := os.Stat(d.result())
@@ -78,7 +78,7 @@ func (d taskDir) takeResult(m *worker.Message) error {
 	case err != nil:
 		return fmt.Errorf("the task succeeded, but its result cannot be read: %w", err)
 	case !info.Mode().IsRegular():
-		return errors.New("the task succeeded, but what it left as its result is no file")
+		return errors.New("the task succeeded, but its result is not a regular file")
 	}
 	f, err := os.Open(d.result())
 	if err != nil {
@@ -90,13 +90,12 @@ func (d taskDir) takeResult(m *worker.Message) error {
 	case err != nil:
 		return fmt.Errorf("the task succeeded, but its result cannot be read: %w", err)
 	case len(result) > claims.ResultMax:
-		return fmt.Errorf("the task succeeded, but its result has more than %d bytes: keep it elsewhere and make its name the result", claims.ResultMax)
+		return fmt.Errorf("the task succeeded, but its result has more than %d bytes: store it elsewhere and its name in the result", claims.ResultMax)
 	case len(result) > 0:
 		return m.SetResult(result)
 	}
 	return nil
 }
 
-// remove removes the directory. What a task put there that cannot be removed stays, and nobody
-// could do more.
+// remove removes the directory. Files that cannot be removed stay.
 func (d taskDir) remove() { _ = os.RemoveAll(string(d)) }
