@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -185,12 +184,3 @@ func (t *Tally) Same() int {
 
 // AtEnd reports whether a replay has ended.
 func (r *Replay) AtEnd() bool { return r.State == Done || r.State == Cancelled }
-
-// Has reports whether a source without SQL includes a message.
-func (s *Source) Has(p *Past) bool {
-	in := func(values []string, value string) bool {
-		return len(values) == 0 || slices.Contains(values, value)
-	}
-	return !p.SentAt.Before(s.From) && p.SentAt.Before(s.To) && in(s.Queues, p.Queue) &&
-		in(s.Types, p.Type) && in(s.Keys, p.Key)
-}

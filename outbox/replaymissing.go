@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"tenaq/claims"
+	"tenaq/internal/work/parallel"
 )
 
 // This file asks the ledger of the consumers what is missing, see ReplayConfig.MissingOnly.
@@ -29,16 +29,9 @@ func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error
 		return nil, err
 	}
 	fates, errs := make([]fate, len(messages)), make([]error, len(messages))
-	var asking sync.WaitGroup
-	turn := make(chan struct{}, looksAtOnce)
-	for i := range messages {
-		asking.Go(func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
-			fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, laterOnes)
-		})
-	}
-	asking.Wait()
+	parallel.Each(looksAtOnce, len(messages), func(i int) {
+		fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, laterOnes)
+	})
 	for _, err := range errs {
 		if err != nil {
 			return nil, fmt.Errorf("ask the ledger what is completed: %w", err)

@@ -73,44 +73,27 @@ func (r *Replayer) prepare(ctx context.Context, record Replay) (Replay, error) {
 // it gives the replay a generation that is later than that of any message, so that work which is
 // there in several generations is done once.
 func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay, error) {
-	generation := cmp.Or(record.Generation, int(record.Number))
-	for place := int64(0); !record.MissingOnly; {
-		staged, err := r.staged(ctx, record.Number, place, pageMax)
-		if err != nil {
-			return record, err
-		}
-		if len(staged) == 0 {
-			break
-		}
-		for _, s := range staged {
-			generation = max(generation, s.Generation+1)
-		}
-		place = staged[len(staged)-1].Place
-	}
 	checked := record
 	if !record.MissingOnly {
-		checked.Generation = generation
-	}
-	for place, n := int64(0), 0; ; {
-		staged, err := r.staged(ctx, record.Number, place, pageMax)
-		if err != nil {
+		checked.Generation = cmp.Or(record.Generation, int(record.Number))
+		if err := r.eachStaged(ctx, record.Number, func(s Staged) error {
+			checked.Generation = max(checked.Generation, s.Generation+1)
+			return nil
+		}); err != nil {
 			return record, err
 		}
-		if len(staged) == 0 {
-			break
+	}
+	n := 0
+	if err := r.eachStaged(ctx, record.Number, func(s Staged) error {
+		n++
+		m := checked.again(s.Message)
+		if err := m.Check(); err != nil && !s.Gone {
+			return fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n, record.Found,
+				err)
 		}
-		for _, s := range staged {
-			n++
-			if s.Gone {
-				continue
-			}
-			m := checked.again(s.Message)
-			if err := m.Check(); err != nil {
-				return record, fmt.Errorf("%w: message %d of %d cannot be sent: %w", ErrSource, n,
-					record.Found, err)
-			}
-		}
-		place = staged[len(staged)-1].Place
+		return nil
+	}); err != nil {
+		return record, err
 	}
 	if checked.Generation == record.Generation {
 		return record, nil
@@ -120,6 +103,22 @@ func (r *Replayer) settleGeneration(ctx context.Context, record Replay) (Replay,
 		settled = record
 	}
 	return settled, err
+}
+
+// eachStaged calls do for all staged messages of a replay.
+func (r *Replayer) eachStaged(ctx context.Context, number int64, do func(Staged) error) error {
+	for place := int64(0); ; {
+		staged, err := r.staged(ctx, number, place, pageMax)
+		if err != nil || len(staged) == 0 {
+			return err
+		}
+		for _, s := range staged {
+			if err := do(s); err != nil {
+				return err
+			}
+		}
+		place = staged[len(staged)-1].Place
+	}
 }
 
 // staged reads the next messages, fewer if they are large.

@@ -2,8 +2,8 @@ package producer
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+
+	"tenaq/internal/work/parallel"
 )
 
 // A Result is the result of SendOnce for one message of a batch.
@@ -31,24 +31,10 @@ func (p *Producer) SendAll(ctx context.Context, messages []Message) []Result {
 		chains[at] = append(chains[at], i)
 	}
 	results := make([]Result, len(messages))
-	each(p.cfg.Parallel, len(chains), func(c int) {
+	parallel.Each(p.cfg.Parallel, len(chains), func(c int) {
 		for _, i := range chains[c] {
 			results[i].Receipt, results[i].Err = p.SendOnce(ctx, messages[i])
 		}
 	})
 	return results
-}
-
-// each calls do for 0 to n-1, parallel of them at once, and waits for all.
-func each(parallel, n int, do func(i int)) {
-	var next atomic.Int64
-	var running sync.WaitGroup
-	for range min(parallel, n) {
-		running.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	running.Wait()
 }

@@ -63,12 +63,9 @@ func (w *watch) outcome(err error) outcome {
 		return outcomeSent
 	}
 	if !w.installed { // a client of another kind, which is assumed to try once
-		var response *smithyhttp.ResponseError
-		var api smithy.APIError
-		switch {
-		case errors.As(err, &response):
+		if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 			w.refused = refusal(response.HTTPStatusCode())
-		case errors.As(err, &api):
+		} else if api, ok := errors.AsType[smithy.APIError](err); ok {
 			w.refused = api.ErrorFault() == smithy.FaultClient
 		}
 		w.unknown = !w.refused && !notDialled(err)
@@ -91,8 +88,8 @@ func refusal(status int) bool {
 
 // notDialled reports whether an error says that there was no connection.
 func notDialled(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // passing reports whether a refusal has a passing reason, and not the message.
@@ -107,8 +104,7 @@ func passing(err error) bool {
 
 // code returns the code of an error of the API.
 func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenaq/claims"
+	"tenaq/internal/work/parallel"
 	"tenaq/records"
 )
 
@@ -77,7 +78,7 @@ func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Regist
 		}
 		stuck := make([]*Registration, len(entries))
 		errs := make([]error, len(entries))
-		each(p.cfg.Parallel, len(entries), func(i int) {
+		parallel.Each(p.cfg.Parallel, len(entries), func(i int) {
 			r := registrationOf(entries[i])
 			var is bool
 			if is, errs[i] = p.stuck(ctx, &r, olderThan); is {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/work/parallel"
 	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/sqslimits"
 	"tenaq/internal/work/sqsqueue"
@@ -240,35 +240,17 @@ const giveBackAtOnce = 10
 // GiveBack makes listed messages visible again, except released and discarded ones. Without it, or
 // after an error, they become visible when ParkedLook has passed.
 func (p *ParkingLot) GiveBack(ctx context.Context, all []*Parked) error {
-	var (
-		waiting = make(chan *Parked)
-		givers  sync.WaitGroup
-		mu      sync.Mutex
-		failed  []error
-	)
-	for range giveBackAtOnce {
-		givers.Go(func() {
-			for one := range waiting {
-				_, err := p.r.cfg.Client.ChangeMessageVisibility(ctx,
-					&sqs.ChangeMessageVisibilityInput{
-						QueueUrl:          &p.r.cfg.DeadLetterURL,
-						ReceiptHandle:     one.letter.raw.ReceiptHandle,
-						VisibilityTimeout: 0,
-					})
-				if err != nil {
-					mu.Lock()
-					failed = append(failed, fmt.Errorf("give back %s: %w", one.ID, err))
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, one := range all {
-		if !one.gone {
-			waiting <- one
+	errs := make([]error, len(all))
+	parallel.Each(giveBackAtOnce, len(all), func(i int) {
+		if all[i].gone {
+			return
 		}
-	}
-	close(waiting)
-	givers.Wait()
-	return errors.Join(failed...)
+		_, err := p.r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
+			QueueUrl: &p.r.cfg.DeadLetterURL, ReceiptHandle: all[i].letter.raw.ReceiptHandle,
+		})
+		if err != nil {
+			errs[i] = fmt.Errorf("give back %s: %w", all[i].ID, err)
+		}
+	})
+	return errors.Join(errs...)
 }

@@ -134,8 +134,8 @@ func Poison(err error) error { return &poisonError{err} }
 
 // IsPoison reports whether an error was made by Poison, or wraps one that was.
 func IsPoison(err error) bool {
-	var poison *poisonError
-	return errors.As(err, &poison)
+	_, poison := errors.AsType[*poisonError](err)
+	return poison
 }
 
 func (e *poisonError) Error() string { return e.err.Error() }

@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"tenaq/internal/work/parallel"
 	"tenaq/records"
 )
 
@@ -74,16 +74,9 @@ func (s *Store) listDue(
 	})
 	found = found[:min(limit, len(found))]
 	items, errs := make([]item, len(found)), make([]error, len(found))
-	turn := make(chan struct{}, dueReaders)
-	var reading sync.WaitGroup
-	for i := range found {
-		reading.Go(func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
-			items[i], errs[i] = s.get(ctx, found[i].key)
-		})
-	}
-	reading.Wait()
+	parallel.Each(dueReaders, len(found), func(i int) {
+		items[i], errs[i] = s.get(ctx, found[i].key)
+	})
 	now := micros(s.now())
 	for i, it := range items {
 		switch {

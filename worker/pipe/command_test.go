@@ -226,9 +226,9 @@ func TestMetadataFile(t *testing.T) {
 func TestResultRefused(t *testing.T) {
 	for script, text := range map[string]string{
 		`head -c 131073 /dev/zero > "$TENAQ_RESULT_FILE"`: "more than 131072 bytes",
-		`mkdir "$TENAQ_RESULT_FILE"`:                      "no file",
-		`mkfifo "$TENAQ_RESULT_FILE"`:                     "no file",
-		`ln -s /dev/zero "$TENAQ_RESULT_FILE"`:            "no file",
+		`mkdir "$TENAQ_RESULT_FILE"`:                      "not a regular file",
+		`mkfifo "$TENAQ_RESULT_FILE"`:                     "not a regular file",
+		`ln -s /dev/zero "$TENAQ_RESULT_FILE"`:            "not a regular file",
 	} {
 		if err := shell(script).Handle(t.Context(), message("")); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: got %v, want an error with %q", script, err, text)

@@ -60,21 +60,23 @@ type Trail struct {
 	unknown url.Values // fields of later versions
 }
 
-// The names of the fields.
-const (
-	fieldVersion    = "v"
-	fieldKey        = "key"
-	fieldGeneration = "generation"
-	fieldLineage    = "lineage"
-	fieldRedrives   = "redrives"
-	fieldStrikes    = "strikes"
-	fieldFirstSent  = "first-sent"
-	fieldDied       = "died"
-	fieldReason     = "reason"
-	fieldAttempts   = "attempts"
-	fieldSource     = "source"
-	fieldPoison     = "poison"
-)
+// fieldVersion is the field with the version of the format.
+const fieldVersion = "v"
+
+// A field is a field of a trail: its name and a *string, *int, *bool or *time.Time.
+type field struct {
+	name  string
+	value any
+}
+
+func (t *Trail) fields() []field {
+	return []field{
+		{"key", &t.Key}, {"generation", &t.Generation}, {"lineage", &t.Lineage},
+		{"redrives", &t.Redrives}, {"strikes", &t.Strikes}, {"first-sent", &t.FirstSent},
+		{"died", &t.Died}, {"reason", &t.Reason}, {"attempts", &t.Attempts},
+		{"source", &t.Source}, {"poison", &t.Poison},
+	}
+}
 
 // Of returns the trail among the attributes of a message. It returns an error if it cannot read the
 // trail, because then it is unknown which work the message belongs to.
@@ -116,27 +118,28 @@ func (t Trail) String() string {
 	if v == nil {
 		v = make(url.Values)
 	}
-	set := func(name, value string) {
-		if value != "" && value != "0" {
-			v.Set(name, value)
+	t.Reason = clip.To(t.Reason, ReasonMax)
+	for _, f := range t.fields() {
+		var text string
+		switch value := f.value.(type) {
+		case *string:
+			text = *value
+		case *int:
+			if *value != 0 {
+				text = strconv.Itoa(*value)
+			}
+		case *bool:
+			if *value {
+				text = "1"
+			}
+		case *time.Time:
+			if !value.IsZero() {
+				text = strconv.FormatInt(value.UnixMilli(), 10)
+			}
 		}
-	}
-	set(fieldKey, t.Key)
-	set(fieldGeneration, strconv.Itoa(t.Generation))
-	set(fieldLineage, t.Lineage)
-	set(fieldRedrives, strconv.Itoa(t.Redrives))
-	set(fieldStrikes, strconv.Itoa(t.Strikes))
-	if !t.FirstSent.IsZero() {
-		set(fieldFirstSent, strconv.FormatInt(t.FirstSent.UnixMilli(), 10))
-	}
-	if !t.Died.IsZero() {
-		set(fieldDied, strconv.FormatInt(t.Died.UnixMilli(), 10))
-	}
-	set(fieldReason, clip.To(t.Reason, ReasonMax))
-	set(fieldAttempts, strconv.Itoa(t.Attempts))
-	set(fieldSource, t.Source)
-	if t.Poison {
-		set(fieldPoison, "1")
+		if text != "" {
+			v.Set(f.name, text)
+		}
 	}
 	return strings.TrimSuffix(fieldVersion+"=1&"+v.Encode(), "&")
 }
@@ -152,29 +155,27 @@ func parse(s string) (t Trail, err error) {
 		return t, fmt.Errorf("it has version %q and this program knows 1: use the version of the program that wrote it", got)
 	}
 	v.Del(fieldVersion)
-	text := func(name string) string {
-		s := v.Get(name)
-		v.Del(name)
-		return s
-	}
-	number := func(name string) (n int) {
-		s := text(name)
-		n, bad := strconv.Atoi(cmp.Or(s, "0"))
-		if bad != nil || n < 0 {
-			err = cmp.Or(err, fmt.Errorf("%s is %q, which is not a number", name, s))
+	for _, f := range t.fields() {
+		text := v.Get(f.name)
+		v.Del(f.name)
+		if to, ok := f.value.(*string); ok {
+			*to = text
+			continue
 		}
-		return n
-	}
-	t.Key, t.Lineage, t.Reason, t.Source = text(fieldKey), text(fieldLineage), text(fieldReason),
-		text(fieldSource)
-	t.Generation, t.Redrives, t.Strikes = number(fieldGeneration), number(fieldRedrives),
-		number(fieldStrikes)
-	t.Attempts, t.Poison = number(fieldAttempts), number(fieldPoison) != 0
-	if ms := number(fieldFirstSent); ms != 0 {
-		t.FirstSent = time.UnixMilli(int64(ms)).UTC()
-	}
-	if ms := number(fieldDied); ms != 0 {
-		t.Died = time.UnixMilli(int64(ms)).UTC()
+		n, bad := strconv.Atoi(cmp.Or(text, "0"))
+		if bad != nil || n < 0 {
+			err = cmp.Or(err, fmt.Errorf("%s is %q, which is not a number", f.name, text))
+		}
+		switch to := f.value.(type) {
+		case *int:
+			*to = n
+		case *bool:
+			*to = n != 0
+		case *time.Time:
+			if n != 0 {
+				*to = time.UnixMilli(int64(n)).UTC()
+			}
+		}
 	}
 	if len(t.Key) > KeyMax {
 		err = cmp.Or(err, fmt.Errorf("its key has %d bytes and %d are allowed", len(t.Key), KeyMax))

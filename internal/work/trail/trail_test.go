@@ -17,6 +17,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, want := range []Trail{
 		{},
 		{Key: "accounts-2026-02-28"},
+		{Key: "0", Lineage: "0"},
 		{
 			Key: "a&b=c #1%", Generation: 3, Lineage: "m1", Redrives: 5, Strikes: 2, Poison: true, FirstSent: time.UnixMilli(1_700_000_000_123).UTC(),
 			Died:   time.UnixMilli(1_700_000_100_456).UTC(),
