@@ -75,7 +75,6 @@ with exit code 4 unless you add --force.`,
 	return cmd
 }
 
-// command completes a command that changes the entry of a key.
 func (c *change) command(
 	a *cli.App, f *cli.ClaimsFlags, cmd *cobra.Command,
 	do func(ctx context.Context, l *cli.Ledger, key string) error,

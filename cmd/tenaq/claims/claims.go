@@ -179,7 +179,6 @@ func leaseText(e *claims.Entry) string {
 	}
 }
 
-// textOrBase64 returns bytes as text if they are text.
 func textOrBase64(b []byte) (text *string, base64 []byte) {
 	if b == nil {
 		return nil, nil
@@ -191,7 +190,6 @@ func textOrBase64(b []byte) (text *string, base64 []byte) {
 	return nil, b
 }
 
-// bytesText returns bytes as text if they are text, and in base64 otherwise.
 func bytesText(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

@@ -188,7 +188,6 @@ func (f *sweepFlags) peekLetters(
 	}
 }
 
-// report prints what was found and the results of the actions.
 func report(a *cli.App, s *sweep.Sweeper, found []*sweep.Work, l *cli.Ledger) (err error) {
 	t := cli.Table{Head: []string{"KEY", "STATE", "AGE", "ATTEMPTS", "OWNER", "MESSAGE", "ACTION",
 		"WHY"}}

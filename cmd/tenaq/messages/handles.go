@@ -96,13 +96,11 @@ func deleteMany(
 	return cli.Partly(deleted, len(handles)-deleted, "deleted")
 }
 
-// entryError explains the failure of an entry of a batch.
 func entryError(e types.BatchResultErrorEntry) error {
 	return fmt.Errorf("%s (%s)", strings.TrimSuffix(aws.ToString(e.Message), "."),
 		aws.ToString(e.Code))
 }
 
-// shorten abbreviates a receipt handle for an error.
 func shorten(handle string) string {
 	if len(handle) <= 24 {
 		return handle

@@ -18,7 +18,6 @@ import (
 	"tenaq/records"
 )
 
-// onceHelp explains send --once.
 const onceHelp = `--once registers the message under --key in the records, then sends it. The same
 command again sends nothing, prints the id of the sent message and exits with 0,
 so a script or a cron job can be repeated. Another body or other attributes
@@ -30,7 +29,6 @@ state of a duplicate's work. If a run is killed between registering and sending,
 the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
 --generation N deliberately sends completed work again.`
 
-// onceFlags are those of send --once.
 type onceFlags struct {
 	cli.ClaimsFlags
 	once       bool
@@ -48,7 +46,6 @@ func (f *onceFlags) register(cmd *cobra.Command) {
 		"with --once: generation `number` of the work")
 }
 
-// checkOnce refuses flags that exclude each other.
 func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	if !f.once.once {
 		for _, name := range []string{"key", "generation", "records", "ledger", "retention"} {
@@ -69,7 +66,6 @@ func (f *sendFlags) checkOnce(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// A sentOnce is the receipt of send --once as --json prints it.
 type sentOnce struct {
 	MessageID      string `json:"messageId"`
 	SequenceNumber string `json:"sequenceNumber,omitempty"`
@@ -82,7 +78,6 @@ type sentOnce struct {
 	Work claims.State `json:"work,omitempty"`
 }
 
-// sendOnce sends a message unless its key was sent before.
 func sendOnce(
 	ctx context.Context, a *cli.App, f *sendFlags, l letter, bodies *offload.Offloader,
 	c *cli.Client, url, body string,

@@ -77,7 +77,6 @@ message to the dead-letter queue.`,
 	return cmd
 }
 
-// printMessages shows messages of a queue.
 func (f *peekFlags) printMessages(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, query url.Values,
 ) error {
@@ -159,7 +158,6 @@ func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
 	return t
 }
 
-// printQueues shows the queues.
 func (f *peekFlags) printQueues(
 	ctx context.Context, a *cli.App, v *cli.V1Client, query url.Values,
 ) error {

@@ -86,7 +86,6 @@ body cannot be read, the message is neither printed nor deleted.
 	return cmd
 }
 
-// A receiver receives messages of one queue and prints them.
 type receiver struct {
 	*cli.App
 	c   *cli.Client
@@ -109,7 +108,6 @@ type receiver struct {
 	undeleted int // of them, those that could not be deleted
 }
 
-// receiver reads the flags.
 func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, error) {
 	r := &receiver{App: a, left: f.max, delete: f.delete, follow: f.follow, seen: map[string]bool{}}
 	if f.follow {
@@ -137,7 +135,6 @@ func (f *receiveFlags) receiver(a *cli.App, cmd *cobra.Command) (*receiver, erro
 	return r, nil
 }
 
-// run receives until there is nothing more to receive.
 func (r *receiver) run(ctx context.Context) error {
 	answered := false // a server that never answered is a configuration error: do not wait for it
 	for r.left != 0 {
@@ -185,7 +182,6 @@ func (r *receiver) end() error {
 	return r.verdict()
 }
 
-// retryPause is how long --follow waits after a failure.
 const retryPause = time.Second
 
 // receive makes one request. The queue's own waiting time counts when --wait was not given, so the
@@ -232,7 +228,6 @@ func (r *receiver) handle(ctx context.Context, m types.Message) error {
 	return nil
 }
 
-// remove deletes a message that was printed.
 func (r *receiver) remove(ctx context.Context, m types.Message) error {
 	// An interrupt between printing and deleting must not keep the message in the queue.
 	_, err := cli.Call(context.WithoutCancel(ctx), r.c, r.c.DeleteMessage,
@@ -258,7 +253,6 @@ func (r *receiver) refuse(ctx context.Context, m types.Message) {
 	}
 }
 
-// fetch gets the body of a message that is kept beside the queue.
 func (r *receiver) fetch(ctx context.Context, m *types.Message) error {
 	if r.bodies == nil {
 		return nil
@@ -284,7 +278,6 @@ func (r *receiver) verdict() error {
 	return nil
 }
 
-// A received is a received message as --json prints it.
 type received struct {
 	MessageID     string                          `json:"messageId"`
 	ReceiptHandle string                          `json:"receiptHandle"`

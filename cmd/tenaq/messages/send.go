@@ -28,7 +28,6 @@ type letter struct {
 	zeros      cli.Zeros
 }
 
-// A sent is a sent message as --json prints it.
 type sent struct {
 	MessageID      string `json:"messageId"`
 	MD5            string `json:"md5OfBody"`
@@ -157,7 +156,6 @@ func explainSend(c *cli.Client, queue string, err error) error {
 	return explained
 }
 
-// letter reads the flags that say how a message is sent.
 func (f *sendFlags) letter(cmd *cobra.Command) (l letter, err error) {
 	if l.attributes, err = cli.ParseMessageAttributes(f.attributes); err != nil {
 		return l, err

@@ -30,7 +30,6 @@ type line struct {
 	err        error // the input ended: io.EOF, or why it could not be read
 }
 
-// A lineSender sends lines in batches and counts the outcomes.
 type lineSender struct {
 	*cli.App
 	c      *cli.Client
@@ -214,7 +213,6 @@ func (s *lineSender) flush(ctx context.Context) {
 	s.progress.Line("%s", s.bar(batch[len(batch)-1].end, time.Since(s.progress.Began)))
 }
 
-// report prints the id of a line that was sent.
 func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
 	if cli.IsTerminal(s.Stdout) {
 		s.progress.Done() // otherwise the id would follow the bar
@@ -232,7 +230,6 @@ func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
 	}
 }
 
-// fail reports a line that was not sent.
 func (s *lineSender) fail(l line, err error) {
 	s.failed++
 	s.progress.Done()
@@ -242,7 +239,6 @@ func (s *lineSender) fail(l line, err error) {
 	}
 }
 
-// verdict is the error that unsent lines deserve.
 func (s *lineSender) verdict() error {
 	switch {
 	case s.err == nil && s.failed == 0:

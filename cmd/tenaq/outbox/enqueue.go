@@ -112,7 +112,6 @@ func (f *enqueueFlags) write(
 	return a.PrintText(strings.Join(ids, "\n") + "\n")
 }
 
-// registeredID is the ID of the row that is written once for a queue, a key and a type.
 func registeredID(m *outbox.Message) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "tenaq outbox enqueue\n%q\n%q\n%q", m.Queue, m.Key,
 		m.Type))
@@ -208,7 +207,6 @@ func readLines(r io.Reader) (messages []outbox.Message, err error) {
 	return messages, nil
 }
 
-// readLine reads a row, whose members are called as the fields of a message.
 func readLine(text []byte) (m outbox.Message, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -220,7 +220,6 @@ func (r client) explain(doing, queue string, err error) error {
 	return &explained{errors.New(strings.TrimPrefix(text, findQueue+" "+queue+": ")), err}
 }
 
-// An explained error has the words of one error and the chain of another.
 type explained struct {
 	error
 	chain error

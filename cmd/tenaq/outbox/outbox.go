@@ -57,7 +57,6 @@ put a password into PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`,
 	return cmd
 }
 
-// flags say where the outbox is.
 type flags struct{ address, table string }
 
 // An openOutbox is an outbox that is there.
@@ -97,7 +96,6 @@ func (o *openOutbox) name() string {
 	return strings.ReplaceAll(address[strings.LastIndexByte(address, '/')+1:], " ", "-")
 }
 
-// with opens the outbox for a command.
 func (f *flags) with(
 	do func(context.Context, *openOutbox, []string) error,
 ) func(*cobra.Command, []string) error {
@@ -206,7 +204,6 @@ another exit code than 4: 1 or 3.`,
 	return cmd
 }
 
-// A status is the state of an outbox as --json prints it.
 type status struct {
 	Outbox  string   `json:"outbox"`
 	Pending int      `json:"pending"`
@@ -215,5 +212,4 @@ type status struct {
 	Parked  int      `json:"parked"`
 }
 
-// rowsText formats a number of rows.
 func rowsText(n int) string { return cli.Counted(n, "row", "rows") }

@@ -55,7 +55,6 @@ The rows are only listed unless you add --run.`,
 // parkedPage is how many rows are read, released or discarded at a time.
 const parkedPage = 200
 
-// parkedList is the command that lists rows.
 const parkedList = "tenaq outbox parked list"
 
 // parked returns the rows that were set aside and that wanted accepts, the oldest first, and with a
@@ -122,7 +121,6 @@ happened. If there are none the exit code is 0.`,
 	return cmd
 }
 
-// A row is one that was set aside, as --json prints it.
 type row struct {
 	ID         string     `json:"id"`
 	Queue      string     `json:"queue"`
@@ -220,7 +218,6 @@ func (f *flags) withPick(
 	}
 }
 
-// An act is what a command does with rows that were set aside.
 type act struct {
 	cli.Pick
 	done        string
@@ -228,7 +225,6 @@ type act struct {
 	short, long string
 }
 
-// pick is the picker with the words for rows.
 func (c *act) pick() cli.Pick {
 	p := c.Pick
 	p.One, p.Many, p.By, p.List = "row", "rows", "queue", parkedList
@@ -267,7 +263,6 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 	return cmd
 }
 
-// carryOut changes some rows at a time.
 func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []row) error {
 	done := 0
 	for rows := range slices.Chunk(found, parkedPage) {

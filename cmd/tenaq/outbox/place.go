@@ -14,7 +14,6 @@ import (
 	"tenaq/outbox/sqliteoutbox"
 )
 
-// A box is an outbox as the commands use it.
 type box interface {
 	outbox.History
 	Enqueue(context.Context, ...outbox.Message) error
@@ -50,7 +49,6 @@ func (f *flags) place() (place, error) {
 	return place, nil
 }
 
-// withTable adds the table to an address that names none.
 func (f *flags) withTable(address string) (string, error) {
 	if f.table == "" {
 		return address, nil

@@ -124,7 +124,6 @@ func (f *relayFlags) config() (cfg outbox.Config, err error) {
 	return cfg, err
 }
 
-// run relays until ctx ends or nothing is left to do.
 func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 	cfg, err := f.config()
 	if err != nil {
@@ -183,7 +182,6 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 	return explain(o.place, err)
 }
 
-// A verdict is the outcome of a relay that has ended, as --json prints it.
 type verdict struct {
 	Sent    int64 `json:"sent"`
 	Refused int   `json:"refused"` // and to be tried again

@@ -95,7 +95,6 @@ whose columns are named like those of an outbox; dedup_id or id names the work.
 	return cmd
 }
 
-// readSource reads the flags that choose the messages.
 func (f *replayFlags) readSource() error {
 	s := &f.source
 	if f.queryFile != "" {
@@ -186,7 +185,6 @@ func (o *openOutbox) refuseSecond(ctx context.Context) error {
 	return nil
 }
 
-// explainReplay adds the exit code.
 func (o *openOutbox) explainReplay(err error) error {
 	switch {
 	case errors.Is(err, outbox.ErrSource):
@@ -199,7 +197,6 @@ func (o *openOutbox) explainReplay(err error) error {
 	return explain(o.place, err)
 }
 
-// A planDocument is what a replay would do, as --json prints it.
 type planDocument struct {
 	Run      bool    `json:"run"`
 	Rows     int     `json:"rows"`     // that were sent
@@ -209,7 +206,6 @@ type planDocument struct {
 	Samples  []past  `json:"samples"` // of the messages
 }
 
-// A leftOut says which rows a replay does not send.
 type leftOut struct {
 	SameWork  int `json:"sameWork"` // as another row
 	Completed int `json:"completed"`

@@ -49,7 +49,6 @@ A running replay that is no longer updated has lost its process: continue it.`,
 	return cmd
 }
 
-// A document is a replay as --json prints it.
 type document struct {
 	Number int64 `json:"number"`
 	outbox.Replay
@@ -183,7 +182,6 @@ Relays send what it has already written.`,
 	return cmd
 }
 
-// replayed reports how a replay ended, or why it has not.
 func (o *openOutbox) replayed(
 	ctx context.Context, a *cli.App, p *progress, r *outbox.Replay, err error,
 ) error {
@@ -210,7 +208,6 @@ func (o *openOutbox) replayed(
 		rowsText(r.Written), newLeftOut(&r.Tally))
 }
 
-// A progress shows how far a replay is.
 type progress struct {
 	*cli.Progress
 	said time.Time
@@ -233,7 +230,6 @@ func (p *progress) show(r outbox.Replay) {
 	}
 }
 
-// logger writes above the line of a terminal.
 func (p *progress) logger() *slog.Logger { return slog.New(slog.NewTextHandler(p, nil)) }
 
 // Write takes the line of a terminal away before it writes.

@@ -145,7 +145,6 @@ func (unconnected) SendMessage(
 	return nil, errors.New("this producer sends nothing")
 }
 
-// registeredQueues returns the names of the queues for which producers have registered anything.
 func registeredQueues(ctx context.Context, store records.Store) (names []string, err error) {
 	for after := ""; ; {
 		found, err := store.List(ctx, producer.Prefix, after, 1)
@@ -309,7 +308,6 @@ func (s *Sweeper) judge(ctx context.Context, e claims.Entry) (*Work, error) {
 	return w, nil
 }
 
-// newUnsent is the work of a registration that was never begun.
 func newUnsent(queue string, r producer.Registration) *Work {
 	w := &Work{
 		Key: claims.EffectKey(r.Key, r.Generation), State: NotSent, Age: cli.AgeDocument(r.Age),
