@@ -116,7 +116,6 @@ func (w *working) entry() string {
 	return fmt.Sprintf(`"MessageBody":%q,"MessageGroupId":"g%d","MessageDeduplicationId":"%s-%d"`, w.text, n%int64(w.Groups), w.unique, n)
 }
 
-// consume receives some messages and deletes them.
 func (c *client) consume(ctx context.Context) error {
 	answer, err := c.ask(ctx, &c.receive)
 	if err != nil || answer == nil {
@@ -189,7 +188,6 @@ func Call(ctx context.Context, e Endpoint, action, body string) (answer []byte, 
 	return c.ask(ctx, &request{endpoint: &e, action: action, body: []byte(body)})
 }
 
-// member returns a string member of an answer.
 func member(answer []byte, name string) (text string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(answer, &members) != nil {

@@ -38,13 +38,11 @@ type request struct {
 	signed time.Time
 }
 
-// set changes the body of the request.
 func (r *request) set(format string, args ...any) {
 	r.body = fmt.Appendf(r.body[:0], format, args...)
 	r.bytes = r.bytes[:0]
 }
 
-// wire returns the bytes of the request.
 func (r *request) wire(ctx context.Context) ([]byte, error) {
 	if len(r.bytes) > 0 && (r.endpoint.Credentials == nil || time.Since(r.signed) < signedFor) {
 		return r.bytes, nil
@@ -70,7 +68,6 @@ func (r *request) wire(ctx context.Context) ([]byte, error) {
 	return r.bytes, nil
 }
 
-// sign returns the header lines of the signature.
 func (r *request) sign(ctx context.Context) (string, error) {
 	keys, err := r.endpoint.Credentials.Retrieve(ctx)
 	if err != nil {

@@ -106,7 +106,6 @@ func Fill(ctx context.Context, w Work, done func(share float64)) (url string, er
 	return filled.url, err
 }
 
-// create creates a queue and returns its URL.
 func (w *working) create(ctx context.Context, name string, fifo bool) (url string, err error) {
 	attributes := `{"VisibilityTimeout":"600"}`
 	if fifo {

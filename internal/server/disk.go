@@ -34,7 +34,6 @@ const (
 	diskEvery   = time.Second
 )
 
-// roomOn asks the file system of a directory.
 func roomOn(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -51,7 +51,6 @@ func storeError(dir string, err error) error {
 	return &Error{ErrStorage, err}
 }
 
-// listenError classifies the error of listening.
 func listenError(flag, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &Error{ErrInUse, fmt.Errorf("address %s is in use: stop the other server or choose another address with --%s", address, flag)}

@@ -38,7 +38,6 @@ type reading struct {
 	alarms  []monitor.Status
 }
 
-// running returns the move tasks that are running.
 func (r *reading) running() (tasks []engine.MoveTask) {
 	for _, t := range r.tasks {
 		if t.Status == "RUNNING" {

@@ -85,7 +85,6 @@ func Salvage(
 	return s, nil
 }
 
-// read fills the new store.
 func (s *Salvaged) read(ctx context.Context, source, dir string, progress func(rows int64)) error {
 	fatal := oneSentence(nil)
 	store, err := pebblekv.Open(pebblekv.Options{Dir: dir, Fatal: func(err error) {

@@ -11,11 +11,9 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -23,12 +21,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs"
-	"tenaq/internal/api/sts"
 	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
@@ -206,7 +202,6 @@ func (s *Server) lead() (key []byte, err error) {
 	return key, nil
 }
 
-// newMonitor makes the monitor of the queues.
 func (s *Server) newMonitor() (*monitor.Monitor, error) {
 	m, err := monitor.New(monitor.Config{
 		Queues:            s.broker,
@@ -236,140 +231,6 @@ func (s *Server) endpoint() string {
 		return cmp.Or(s.cfg.PublicURL, url)
 	}
 	return ""
-}
-
-// secretKey is the row with the key that seals receipt handles. Handles stay valid across restarts
-// because the key stays with the messages. [HND-18]
-var secretKey = []byte{0x03}
-
-const secretVersion = 1
-
-// sealKey returns the key that seals receipt handles, drawn when the store is new. Only the writer
-// of the store may ask for it.
-func sealKey(store kv.Store) ([]byte, error) {
-	if value, ok := store.Get(nil, secretKey); ok {
-		if len(value) != 1+handle.KeySize || value[0] != secretVersion {
-			return nil, &Error{ErrDamaged, errors.New("cannot read the key of receipt handles in the store: " +
-				"use the version of tenaq that wrote it, or restore the last backup")}
-		}
-		return value[1:], nil
-	}
-	value := newSecret()
-	batch := store.NewBatch()
-	batch.Set(secretKey, value)
-	if err := batch.Force()(); err != nil {
-		return nil, &Error{ErrStorage, err}
-	}
-	return value[1:], nil
-}
-
-// newSecret draws the row of a new key.
-func newSecret() []byte {
-	value := make([]byte, 1+handle.KeySize)
-	value[0] = secretVersion
-	rand.Read(value[1:])
-	return value
-}
-
-// services serves CloudWatch, STS and /v1 beside the SQS API, behind the same door.
-func (s *Server) services() http.Handler {
-	alarms := cloudwatch.New(cloudwatch.Config{Monitor: s.alarms, Door: s.door,
-		Region: s.cfg.Region, Logger: s.cfg.Logger})
-	identity := sts.New(s.door)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		// With credentials, an unsigned request is refused by every API.
-		case sts.Is(r), s.cfg.Credentials == nil && sts.IsUnsigned(r):
-			identity.ServeHTTP(w, r)
-		case cloudwatch.Is(r):
-			alarms.ServeHTTP(w, r)
-		case v1.Is(r):
-			s.v1.ServeHTTP(w, r)
-		default:
-			s.api.ServeHTTP(w, r)
-		}
-	})
-}
-
-// withHealth serves LocalStack's health page and the front page beside the SQS API. Anyone may read
-// them.
-func (s *Server) withHealth(api, health http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		front := isFront(r)
-		if r.URL.Path != "/_localstack/health" && !front {
-			api.ServeHTTP(w, r)
-			return
-		}
-		if err := s.door.Public(r); err != nil {
-			refusal, _ := errors.AsType[*auth.Error](err)
-			http.Error(w, refusal.Message, http.StatusForbidden)
-			return
-		}
-		if front {
-			s.frontPage(w, r, false)
-			return
-		}
-		health.ServeHTTP(w, r)
-	})
-}
-
-// oneLength lets the SQS API refuse every request whose end is ambiguous, whatever API it is for.
-// [WIRE-32]
-func (s *Server) oneLength(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if framing.Ambiguous(r) {
-			s.api.ServeHTTP(w, r)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// noWebPages protects an admin address on loopback from web pages: a foreign name that resolves to
-// a loopback address is not a name of this machine. Any name is accepted when the admin address is
-// open to other machines.
-func (s *Server) noWebPages(h http.Handler) http.Handler {
-	if loopback, err := isLoopback(s.cfg.AdminListen); err != nil || !loopback {
-		return h
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !auth.IsLoopback(r.Host) {
-			http.Error(w, "The admin address accepts only names of this machine, such as localhost, as Host.",
-				http.StatusForbidden)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// counted counts the requests in progress: the store must outlive them, including those whose
-// connections a stop has cut.
-func (s *Server) counted(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.handlers.Add(1)
-		defer s.handlers.Done()
-		h.ServeHTTP(w, r)
-	})
-}
-
-func (s *Server) newHTTP(h http.Handler) *http.Server {
-	return newHTTP(s.counted(s.oneLength(h)), s.cfg.Logger)
-}
-
-func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ConnContext:       framing.Context,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
-		WriteTimeout:      4 * time.Minute, // the same, and the answer
-		IdleTimeout:       idleMax,
-		// Handlers refuse headers that are too large; beyond this package http does so, without a
-		// request id. [WIRE-26]
-		MaxHeaderBytes:               256 << 10,
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-	}
 }
 
 // trouble returns why the server should get no requests; empty when it should.

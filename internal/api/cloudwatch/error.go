@@ -106,7 +106,6 @@ const (
 	namesEveryOne
 )
 
-// missing refuses a request that lacks a member.
 func (f fit) missing(path string) *Error {
 	code := ValidationError
 	if f == namesEveryOne {
@@ -115,7 +114,6 @@ func (f fit) missing(path string) *Error {
 	return &Error{code, fmt.Sprintf("The parameter %s is required.", path)}
 }
 
-// invalid refuses the value of a member.
 func (f fit) invalid(format string, args ...any) *Error {
 	code := ValidationError
 	if f != onlyGeneral {

@@ -143,7 +143,6 @@ func (c *call) lines(in *getMetricDataInput) ([]line, error) {
 	return lines, nil
 }
 
-// points returns the values of a metric.
 func (c *call) points(q alarm.Query, s span) []series.Point {
 	store := c.cfg.Monitor.Series()
 	if q.Unit != "" && q.Unit != cmp.Or(store.Unit(q.Metric), "None") {

@@ -17,7 +17,6 @@ type operation struct {
 	call func(c *call, in any) (any, error)
 }
 
-// serve carries out the operation for a request.
 func (op *operation) serve(c *call, from wire.Value) (any, error) {
 	in := reflect.New(op.in)
 	if err := (binder{op.fit}).structure(in.Elem(), from, ""); err != nil {

@@ -26,7 +26,6 @@ const (
 	pathPrefix   = "/service/" + serviceName + "/operation/"
 )
 
-// protocolOf says what a request is written in.
 func protocolOf(r *http.Request) protocol {
 	switch {
 	case r.Header.Get("X-Amz-Target") != "":
@@ -98,7 +97,6 @@ func (p protocol) result(op *operation, out any, id string) (kind []string, body
 	return wire.XMLType, wire.ResultXML(namespace, op.name, t, id)
 }
 
-// failure writes an error, with its content type.
 func (p protocol) failure(e *Error, fault, id string) (kind []string, body []byte) {
 	if p == query {
 		return wire.XMLType, wire.FailureXML(namespace, string(e.Code), e.Message, fault, id)

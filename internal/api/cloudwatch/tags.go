@@ -53,7 +53,6 @@ func (c *call) listTagsForResource(
 	return out, nil
 }
 
-// tags returns tags as a map.
 func (c *call) tags(in []tag) (map[string]string, error) {
 	if len(in) == 0 {
 		return nil, nil

@@ -150,7 +150,6 @@ func (c *framed) look(b []byte) {
 	}
 }
 
-// take takes a line.
 func (c *framed) take(line []byte) {
 	switch {
 	case c.state == frameChunk:

@@ -124,7 +124,6 @@ type arrival struct {
 	size int64 // of buf
 }
 
-// read reads to the end.
 func (a *arrival) read() ([]byte, error) {
 	defer a.slow()
 	a.buf = make([]byte, 0, tiny)
@@ -147,7 +146,6 @@ func (a *arrival) read() ([]byte, error) {
 	}
 }
 
-// step reads what there is.
 func (a *arrival) step() error {
 	from := time.Now()
 	a.conn.SetReadDeadline(from.Add(a.pace.next()))

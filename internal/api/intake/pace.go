@@ -31,7 +31,6 @@ func newPace() pace { return pace{StallMax, transferMax} }
 // next returns how long the next step may take.
 func (p *pace) next() time.Duration { return min(p.credit, p.left) }
 
-// moved notes that a step moved n bytes.
 func (p *pace) moved(n int, took time.Duration) {
 	p.left -= took
 	p.credit = min(StallMax, p.credit-took+time.Duration(n)*time.Second/rateMin)

@@ -195,7 +195,6 @@ var (
 		"The request has both Content-Length and Transfer-Encoding: send one of them.")
 )
 
-// succeed answers what an operation has brought.
 func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 	var answer []byte
 	if resp.size > 0 {
@@ -246,7 +245,6 @@ type response struct {
 
 func answer(shape sqswire.Shape) (response, error) { return response{shape: shape}, nil }
 
-// do asks the broker.
 func (c *call) do(op engine.Op) error { return c.h.cfg.Broker.Do(c, op) }
 
 func hexOf(sum [16]byte) string { return hex.EncodeToString(sum[:]) }

@@ -51,7 +51,6 @@ var operations = func() map[string]*operation {
 	return all
 }()
 
-// sortedOperations returns all operations by name.
 func sortedOperations() []*operation {
 	return slices.SortedFunc(maps.Values(operations), func(a, b *operation) int {
 		return strings.Compare(a.Name, b.Name)
@@ -116,7 +115,6 @@ func (c *call) account() engine.QueueName {
 	return engine.QueueName{Account: c.principal.Account()}
 }
 
-// ownQueue is a queue of the caller's account.
 func (c *call) ownQueue(name string) engine.QueueName {
 	return engine.QueueName{Account: c.principal.Account(), Name: name}
 }

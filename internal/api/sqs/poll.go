@@ -95,7 +95,6 @@ func (p *suspendedPoll) release() {
 	p.h.cfg.Intake.End()
 }
 
-// answer makes the answer and writes it.
 func (p *suspendedPoll) answer(err error) {
 	p.conn.Answer(func(ctx context.Context, w http.ResponseWriter) bool {
 		defer p.release()

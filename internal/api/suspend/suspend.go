@@ -172,7 +172,6 @@ func (c *Conn) Answer(write func(ctx context.Context, w http.ResponseWriter) boo
 	}
 }
 
-// close ends the connection.
 func (c *Conn) close() {
 	c.conn.Close()
 	c.set.leave(c)

@@ -29,7 +29,6 @@ var (
 		"The request line and the headers are larger than 64 KiB."}
 )
 
-// errValue refuses the value of a parameter.
 func errValue(name, value, want string) error {
 	return sqswire.Errorf(sqswire.InvalidParameterValue,
 		"Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)

@@ -148,7 +148,6 @@ func (c *call) url(n engine.QueueName) string {
 	return wire.BaseURL(c.cfg.PublicURL, c.request) + "/" + n.Account + "/" + n.Name
 }
 
-// do asks the broker.
 func (c *call) do(op engine.Op) error { return c.cfg.Broker.Do(c, op) }
 
 // refuse answers an error and returns its code.

@@ -19,13 +19,10 @@ const (
 	items = 150_000
 )
 
-// A cborValue is a part of a body.
-type cborValue struct{ v cbor.Value }
-
 // ReadCBOR reads the body of a request in CBOR. An empty body is an empty map.
 func ReadCBOR(body []byte) (Value, error) {
 	if len(body) == 0 {
-		return cborValue{cbor.Map{}}, nil
+		return value{cbor.Map{}}, nil
 	}
 	w := cborWalk{rest: body, left: items}
 	if err := w.item(0); err != nil {
@@ -38,7 +35,7 @@ func ReadCBOR(body []byte) (Value, error) {
 	if err != nil {
 		return nil, Malformed("The body is not CBOR that can be read: %v.", err)
 	}
-	return cborValue{v}, nil
+	return value{v}, nil
 }
 
 // A cborWalk checks a body before it is decoded. The decoder allocates for every item, a hundred
@@ -150,82 +147,6 @@ func (w *cborWalk) skip(n uint64) error {
 	}
 	w.rest = w.rest[n:]
 	return nil
-}
-
-func (c cborValue) Member(name string) (Value, error) {
-	m, ok := c.v.(cbor.Map)
-	if !ok {
-		return nil, Malformed("There is something else where a map should be.")
-	}
-	if v := cborOrNil(m[name]); v != nil {
-		return v, nil
-	}
-	return nil, nil
-}
-
-// cborOrNil returns nil for what is absent, null or undefined.
-func cborOrNil(v cbor.Value) Value {
-	switch v.(type) {
-	case nil, *cbor.Nil, *cbor.Undefined:
-		return nil
-	}
-	return cborValue{v}
-}
-
-func (c cborValue) List(limit int) ([]Value, error) {
-	l, ok := c.v.(cbor.List)
-	if !ok {
-		return nil, errors.New("it is not a list")
-	}
-	var values []Value
-	for _, v := range l[:min(len(l), limit+1)] {
-		values = append(values, cborOrNil(v))
-	}
-	return values, nil
-}
-
-func (c cborValue) Text() (string, error) {
-	s, ok := c.v.(cbor.String)
-	if !ok {
-		return "", errors.New("it is not a text")
-	}
-	return string(s), nil
-}
-
-func (c cborValue) Integer() (int64, error) {
-	i, err := cbor.AsInt64(c.v)
-	if err != nil {
-		return 0, errors.New("it is not a whole number")
-	}
-	return i, nil
-}
-
-func (c cborValue) Number() (float64, error) {
-	v, err := cbor.AsFloat64(c.v)
-	if err != nil {
-		return 0, errors.New("it is not a number")
-	}
-	return v, nil
-}
-
-func (c cborValue) Boolean() (bool, error) {
-	yes, ok := c.v.(cbor.Bool)
-	if !ok {
-		return false, errors.New("it is neither true nor false")
-	}
-	return bool(yes), nil
-}
-
-func (c cborValue) Time() (time.Time, error) {
-	tag, ok := c.v.(*cbor.Tag)
-	if !ok || tag.ID != epochTag {
-		return time.Time{}, errors.New("it is not a time")
-	}
-	seconds, err := cbor.AsFloat64(tag.Value)
-	if err != nil {
-		return time.Time{}, errors.New("it is not a time")
-	}
-	return timeOf(seconds)
 }
 
 // EncodeCBOR returns a tree as CBOR.

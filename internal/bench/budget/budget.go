@@ -148,7 +148,6 @@ func Run(ctx context.Context, c *Config, lines []Line, p *cli.Progress) *Report 
 	return report
 }
 
-// measure runs a line and judges its measures.
 func (l *Line) measure(ctx context.Context, c *Config, p *cli.Progress) (rows []Row) {
 	began := time.Now()
 	e := newEnv(c, p)

@@ -64,7 +64,6 @@ func served(run runner) runner {
 	}
 }
 
-// start starts the server.
 func (e *env) start(ctx context.Context) (err error) {
 	e.endpoint, err = e.own.Start(ctx)
 	return err
@@ -94,7 +93,6 @@ func (e *env) seconds(full, short float64) time.Duration {
 	return time.Duration(e.choose(full, short) * float64(time.Second))
 }
 
-// load returns the load of most comparisons.
 func (e *env) load() bench.Load {
 	return bench.Load{Clients: 64, Round: e.seconds(1, 0.5)}
 }
@@ -121,7 +119,6 @@ func (e *env) warm(ctx context.Context, w bench.Work, load bench.Load) (bench.Co
 	return c, nil
 }
 
-// contender returns the contender for a workload.
 func (e *env) contender(name string, w bench.Work) (bench.Named, error) {
 	c, err := bench.New(e.work(w))
 	return bench.Named{Name: name, Contender: c}, err
@@ -146,7 +143,6 @@ func (e *env) compare(
 	return r.Ratio, note, nil
 }
 
-// versus compares two workloads.
 func (e *env) versus(
 	ctx context.Context, firstName string, first bench.Work, secondName string, second bench.Work,
 ) (ratio float64, note string, err error) {
@@ -164,7 +160,6 @@ func (e *env) versus(
 // tellEvery is how often progress is printed to a file or a pipe.
 const tellEvery = 10 * time.Second
 
-// tell shows progress.
 func (e *env) tell(what string, share float64) {
 	e.line.Line("%s %s", cli.Bar(int(1000*share), 1000), what)
 	if time.Since(e.said) >= tellEvery {
@@ -261,7 +256,6 @@ func medianRate(
 	return bench.Median(rates), total, nil
 }
 
-// rest waits, and fails if ctx ends first.
 func rest(ctx context.Context, d time.Duration) error {
 	cli.Pause(ctx, d)
 	return context.Cause(ctx)

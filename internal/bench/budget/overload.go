@@ -80,7 +80,6 @@ func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 	), err
 }
 
-// freeAddress returns a free loopback address.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

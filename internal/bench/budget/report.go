@@ -34,7 +34,6 @@ type Row struct {
 	bound bound
 }
 
-// failed reports whether the row shows a failure.
 func (r *Row) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
 
 // verdict returns the text of the row in the column HOLDS.
@@ -50,7 +49,6 @@ func (r *Row) verdict() string {
 	return "no"
 }
 
-// judge returns the row of a measure.
 func (b bound) judge(line string, short bool, m measure) Row {
 	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value,
 		Note: m.note, bound: b}
@@ -99,7 +97,6 @@ func (r *Report) Table() cli.Table {
 	return t
 }
 
-// say formats a limit.
 func (b bound) say(limit float64) string {
 	sign := ">= "
 	if b.most {

@@ -62,7 +62,6 @@ func (p Principal) arn(account, name string) string {
 	return "arn:aws:sqs:" + p.region + ":" + cut(cmp.Or(account, p.account)) + ":" + cut(name)
 }
 
-// cut shortens a text that an error repeats.
 func cut(text string) string {
 	const most = 100
 	if len(text) <= most {

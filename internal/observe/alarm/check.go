@@ -43,7 +43,6 @@ func (r Rule) Check() error {
 	return err
 }
 
-// compile checks a rule and prepares its evaluation.
 func (r Rule) compile() (*program, error) {
 	if err := r.checkThreshold(); err != nil {
 		return nil, err

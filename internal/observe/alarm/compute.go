@@ -41,7 +41,6 @@ func (v value) lines(f func([]float64) []float64) value {
 	return value{kind: series1, line: f(v.line)}
 }
 
-// each applies f to every value.
 func (v value) each(f func(float64) float64) value {
 	if v.kind == number1 {
 		return value{kind: number1, number: finite(f(v.number))}
@@ -99,7 +98,6 @@ func (m *machine) query(q Query) []float64 {
 	return line
 }
 
-// metric reads the data of a metric.
 func (m *machine) metric(q Query) []float64 {
 	line, w := m.empty(), m.window
 	if u, ok := m.data.(Units); ok && q.Unit != "" {
@@ -119,7 +117,6 @@ func (m *machine) metric(q Query) []float64 {
 	return line
 }
 
-// empty returns a series without values.
 func (m *machine) empty() []float64 {
 	line := make([]float64, m.window.n)
 	for i := range line {

@@ -68,7 +68,6 @@ type evidence struct {
 	ages   []int // in periods, 1 for the newest
 }
 
-// missing returns how many values are missing.
 func (e evidence) missing() int { return e.rule.Periods - len(e.points) }
 
 // judge returns the state, and whether it is the previous one only because data is missing.

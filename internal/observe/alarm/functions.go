@@ -154,7 +154,6 @@ func reduce(f func(values []float64, series int) float64) func(m *machine, n *no
 	}
 }
 
-// present returns the values that are not missing.
 func present(line []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(line), math.IsNaN)
 }

@@ -75,7 +75,6 @@ type parser struct {
 	depth int
 }
 
-// next goes to the next token.
 func (p *parser) next() {
 	p.at += len(p.token)
 	rest := p.text[p.at:]

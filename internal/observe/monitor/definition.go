@@ -23,21 +23,25 @@ type Definition struct {
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// A Status is an alarm and the state it is in.
-type Status struct {
+// A Record is an alarm and its state, as they are stored.
+type Record struct {
 	Definition
-	Shipped    bool   // a built-in alarm
-	Queue      string // that it is about; empty when that is none or several
-	Configured time.Time
+	Shipped    bool      `json:"shipped,omitempty"` // a built-in alarm
+	Configured time.Time `json:"configured"`
 
-	State   alarm.State
-	Reason  string
-	Data    string    // JSON, what the reason rests on; empty when there is nothing
-	Since   time.Time // of the state
-	Updated time.Time // of state or reason
+	State   alarm.State `json:"state"`
+	Reason  string      `json:"reason,omitempty"`
+	Data    string      `json:"data,omitempty"` // JSON, the data points of the reason
+	Since   time.Time   `json:"since"`          // of the state
+	Updated time.Time   `json:"updated"`        // of state or reason
+}
 
+// A Status is an alarm as requests see it.
+type Status struct {
+	Record
+	Queue         string    // or outbox; empty if the alarm is about none or several
 	Acknowledged  bool      // no reminders are sent
-	SilencedUntil time.Time // zero when it is not
+	SilencedUntil time.Time // zero if it is not silenced
 }
 
 // Errors of the calls that change alarms. They wrap a sentence that ends with what to do.

@@ -30,17 +30,10 @@ type file struct {
 }
 
 type fileAlarm struct {
-	Definition
-	Shipped    bool        `json:"shipped,omitempty"`
-	Configured time.Time   `json:"configured"`
-	State      alarm.State `json:"state"`
-	Reason     string      `json:"reason,omitempty"`
-	Data       string      `json:"data,omitempty"`
-	Since      time.Time   `json:"since"`
-	Updated    time.Time   `json:"updated"`
-	Told       alarm.State `json:"told"` // what its actions have finished with
-	Last       time.Time   `json:"last"`
-	Acked      bool        `json:"acknowledged,omitempty"`
+	Record
+	Told  alarm.State `json:"told"` // the state whose actions have finished
+	Last  time.Time   `json:"last"`
+	Acked bool        `json:"acknowledged,omitempty"`
 }
 
 // load reads the file. One that cannot be decoded is renamed: a server without its alarms is better
@@ -72,14 +65,8 @@ func (m *Monitor) load() error {
 
 // loaded returns the entry of a stored alarm.
 func (m *Monitor) loaded(a fileAlarm) *entry {
-	e := &entry{
-		Status: Status{
-			Definition: a.Definition, Shipped: a.Shipped, Configured: a.Configured,
-			State: a.State, Reason: a.Reason, Data: a.Data, Since: a.Since, Updated: a.Updated,
-		},
-		told: a.Told, done: a.Told, last: a.Last, acked: a.Acked,
-		from: m.sights.since + series.Minute,
-	}
+	e := &entry{Record: a.Record, told: a.Told, done: a.Told, last: a.Last, acked: a.Acked,
+		from: m.sights.since + series.Minute}
 	if e.Shipped {
 		e.OnAlarm, e.OnOK = m.cfg.ShippedActions, m.cfg.ShippedActions
 	}
@@ -126,11 +113,8 @@ func (m *Monitor) save() error {
 	f := file{Version: fileVersion, Alarms: []fileAlarm{}, Silences: slices.Clone(m.silences),
 		History: slices.Clone(m.history)}
 	for _, e := range m.alarms {
-		f.Alarms = append(f.Alarms, fileAlarm{
-			Definition: e.Definition, Shipped: e.Shipped, Configured: e.Configured,
-			State: e.State, Reason: e.Reason, Data: e.Data, Since: e.Since, Updated: e.Updated,
-			Told: e.done, Last: e.last, Acked: e.acked,
-		})
+		f.Alarms = append(f.Alarms,
+			fileAlarm{Record: e.Record, Told: e.done, Last: e.last, Acked: e.acked})
 	}
 	version = m.version
 	m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // An entry is a known alarm. A built-in alarm has an entry only while it is not OK, or was not OK
 // recently.
 type entry struct {
-	Status
+	Record
 	told  alarm.State // the state of the last notice
 	done  alarm.State // the state whose actions have finished; what is stored
 	last  time.Time   // when they were
@@ -220,7 +220,7 @@ func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 	e := m.alarms[shippedName(v.queue, t.kind)]
 	if e == nil {
 		e = &entry{
-			Status: Status{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true,
+			Record: Record{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true,
 				State: alarm.OK},
 			told: alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
 		}
@@ -237,7 +237,6 @@ func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
 	}
 }
 
-// change puts an alarm into another state.
 func (m *Monitor) change(e *entry, state alarm.State, reason, data string) {
 	now := m.Now()
 	m.history = append(slices.Clip(m.history),

@@ -150,7 +150,6 @@ func (m *Monitor) Now() time.Time {
 	return m.began.Add(time.Duration(float64(time.Since(m.began)) * scale))
 }
 
-// minute is the beginning of the present minute.
 func (m *Monitor) minute() int64 { return m.Now().UnixMilli() / series.Minute * series.Minute }
 
 // real is how long a time of the alarms takes.

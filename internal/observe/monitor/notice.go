@@ -63,7 +63,6 @@ const (
 	noticesMax   = 4
 )
 
-// tell hands the due notices to the actions.
 func (m *Monitor) tell(ctx context.Context) {
 	m.mu.Lock()
 	var due []*entry

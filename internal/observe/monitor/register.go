@@ -12,11 +12,8 @@ import (
 
 func byName(x, y Status) int { return strings.Compare(x.Name, y.Name) }
 
-// status returns the Status of an entry.
 func (m *Monitor) status(e *entry) Status {
-	s := e.Status
-	s.Queue = queueOf(&e.Rule)
-	s.Acknowledged = e.acked
+	s := Status{Record: e.Record, Queue: queueOf(&e.Rule), Acknowledged: e.acked}
 	if silence := m.silenceOf(s.Name); silence != nil {
 		s.SilencedUntil = silence.Until
 	}
@@ -29,7 +26,7 @@ func (m *Monitor) Put(d Definition) error {
 	if err := d.Rule.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	e := &entry{Status: Status{Definition: d, State: alarm.Insufficient,
+	e := &entry{Record: Record{Definition: d, State: alarm.Insufficient,
 		Reason: "Unchecked: Initial alarm creation"}, told: alarm.Insufficient,
 		done: alarm.Insufficient}
 	switch {
@@ -137,14 +134,14 @@ func (m *Monitor) SetState(name string, state alarm.State, reason, data string) 
 			return nil, err
 		}
 		e := found[0]
-		before, changes, acked, history := e.Status, e.changes, e.acked, m.history
+		before, changes, acked, history := e.Record, e.changes, e.acked, m.history
 		if e.State != state {
 			m.change(e, state, reason, data)
 		} else {
 			e.Reason, e.Data, e.Updated = reason, data, m.Now()
 		}
 		return func() {
-			e.Status, e.changes, e.acked, m.history = before, changes, acked, history
+			e.Record, e.changes, e.acked, m.history = before, changes, acked, history
 		}, nil
 	})
 }
@@ -201,7 +198,6 @@ func ActionName(written string) string {
 // ActionNames returns the names of the declared actions.
 func (m *Monitor) ActionNames() []string { return slices.Sorted(maps.Keys(m.runs)) }
 
-// checkActions refuses actions that are not declared.
 func (m *Monitor) checkActions(written []string) error {
 	for _, w := range written {
 		if m.runs[ActionName(w)] == nil {

@@ -120,7 +120,6 @@ type later struct {
 
 func (l *later) Unwrap() error { return l.error }
 
-// deliver makes one attempt with some notices.
 func (r *runner) deliver(ctx context.Context, tasks []*task) {
 	notices := make([]*Notice, len(tasks))
 	for i, t := range tasks {

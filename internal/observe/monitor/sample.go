@@ -139,7 +139,6 @@ const (
 	nameArrived      = "NumberOfMessagesArrived"
 )
 
-// ofQueue names a metric of a queue.
 func ofQueue(namespace, name, queue string) series.Metric {
 	return series.Metric{Namespace: namespace, Name: name,
 		Dimensions: []series.Dimension{{Name: queueDimension, Value: queue}}}
@@ -275,7 +274,6 @@ func (s *sights) see(g *engine.Gauge, now time.Time) {
 	}
 }
 
-// forget forgets a queue that was deleted.
 func (s *sights) forget(name string) {
 	if q := s.queues[name]; q != nil && q.data != nil && q.data.unused {
 		s.unused--
@@ -313,7 +311,6 @@ func (q *data) see(g *engine.Gauge) {
 	}
 }
 
-// count reads the counters of the queue.
 func (q *data) count(t *tally.Queue) {
 	for i := range countTable {
 		q.present[i] = countTable[i].value(t)
@@ -350,7 +347,6 @@ func (m *Monitor) endMinute() {
 	m.series.Drop(s.minute - seriesKeep.Milliseconds())
 }
 
-// put writes the data of a queue.
 func (m *Monitor) put(name string, q *data) {
 	for i, g := range gaugeTable {
 		if q.gauges[i].Count > 0 {

@@ -356,7 +356,6 @@ func templateOf(name string) (queue string, t *template) {
 	return "", nil
 }
 
-// shipped returns the definition of a built-in alarm.
 func (t *template) shipped(v *view, actions []string) Definition {
 	return Definition{
 		Name: shippedName(v.queue, t.kind),

@@ -240,7 +240,6 @@ func (s *Store) trim(first int64) {
 	}
 }
 
-// sweep removes the metrics that have no data.
 func (s *Store) sweep() {
 	s.order = slices.DeleteFunc(s.order, func(t *track) bool {
 		if len(t.runs) > 0 {

@@ -39,7 +39,6 @@ func header(name string, size int64, at int64) (b [blockSize]byte) {
 // fill is how many zeros follow a file of a size.
 func fill(size int64) int64 { return -size & (blockSize - 1) }
 
-// writeFile writes a file with its header.
 func writeFile(w io.Writer, name string, size int64, at time.Time, r io.Reader) error {
 	if size > sizeMax {
 		return fmt.Errorf("it has %d bytes, and a backup takes up to %d", size, int64(sizeMax))
@@ -58,7 +57,6 @@ func writeFile(w io.Writer, name string, size int64, at time.Time, r io.Reader) 
 	return err
 }
 
-// writeEnd writes what is behind the last file.
 func writeEnd(w io.Writer) error {
 	_, err := w.Write(make([]byte, 2*blockSize))
 	return err

@@ -35,7 +35,6 @@ func (d *scanner) syntax(reason string) {
 	}
 }
 
-// space skips white space.
 func (d *scanner) space() {
 	for d.pos < len(d.s) {
 		switch d.s[d.pos] {
@@ -107,7 +106,6 @@ func (d *scanner) next(bracket byte) bool {
 	return d.err == nil
 }
 
-// name reads a name and its colon.
 func (d *scanner) name() string {
 	if d.peek() != '"' {
 		d.syntax("expected a name")
@@ -182,7 +180,6 @@ func (d *scanner) digits() bool {
 	return d.pos > start
 }
 
-// skip reads any value and forgets it.
 func (d *scanner) skip() {
 	if d.err != nil {
 		return
@@ -259,7 +256,6 @@ func (d *scanner) rawLen(n int) int {
 	return len(d.s) - d.pos
 }
 
-// escape reads an escape sequence after its backslash.
 func (d *scanner) escape() rune {
 	if d.pos == len(d.s) {
 		d.syntax("a string does not end")

@@ -83,7 +83,6 @@ type direct interface {
 	show(members []member, v visitor)
 }
 
-// visit shows every member to v.
 func (s structure) visit(v visitor) {
 	if len(s.members) > 0 && s.members[0].direct {
 		s.value.Addr().Interface().(direct).show(s.members, v)
@@ -94,7 +93,6 @@ func (s structure) visit(v visitor) {
 	}
 }
 
-// show shows a member to v.
 func (s structure) show(m *member, v visitor) {
 	field := s.value
 	for _, i := range m.index {
@@ -202,7 +200,6 @@ func (l list) at(i int) structure { return structure{l.slice.Index(i), l.element
 // clear makes the list empty but not absent.
 func (l list) clear() { l.slice.Set(reflect.MakeSlice(l.slice.Type(), 0, 0)) }
 
-// add appends a zero element.
 func (l list) add() structure {
 	n := l.len()
 	if n == 0 {

@@ -55,7 +55,6 @@ func ParseForm(query string, body []byte) (Form, error) {
 	return f, nil
 }
 
-// add appends the parameters of a text.
 func (f *Form) add(text string) error {
 	for text != "" {
 		var pair string
