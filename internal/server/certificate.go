@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// A certificate is what the server presents over TLS. It is read again when its files change, so a
+// A certificate is the TLS certificate of the server. It is reloaded when its files change, so a
 // renewal needs no signal: files may be rewritten or replaced, or a link to them moved.
 type certificate struct {
 	certFile, keyFile string
@@ -40,7 +40,7 @@ func openCertificate(certFile, keyFile string, logger *slog.Logger) (*certificat
 	return c, nil
 }
 
-// reload reads the files again. When there is anything wrong, what was read before stays.
+// reload reads the files again. If they cannot be used, the earlier certificate stays.
 func (c *certificate) reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,9 +71,9 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// look reads the files again if they are others than those last read, or if those could not be
-// used: a renewal may have written one of the two, or have yet to let this user read them. A
-// lasting problem is logged once.
+// look reads the files again if they have changed, or if the last ones could not be used: a renewal
+// may have written only one of them, or may still have to set their permissions. A lasting problem
+// is logged once.
 func (c *certificate) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *certificate) look() {
 	}
 }
 
-// changed compares more than times: of a pair that another is renamed over, both may be as old.
+// changed compares more than times, because a file that replaces another may be as old.
 func (c *certificate) changed() bool {
 	for i, now := range c.files() {
 		switch was := c.seen[i]; {
@@ -112,7 +112,7 @@ func (c *certificate) files() (files [2]os.FileInfo) {
 	return files
 }
 
-// config is that of the listener. It is for HTTP/1.1 alone, as that of SQS is.
+// config returns the TLS configuration of the listener. It offers HTTP/1.1 only, as SQS does.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -123,8 +123,8 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// trust is for a client that knows the server by its certificate, whatever names the certificate
-// has.
+// trust returns the TLS configuration of a client that knows the server by its certificate,
+// whatever names it has.
 func (c *certificate) trust() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -62,9 +62,8 @@ func (c *Config) complete() error {
 	return c.completeAlarms(loopback)
 }
 
-// oneSentence lets one fault speak at a time, through exitOnFault when fatal is nil. A disk that
-// fails is noticed on several goroutines, and since whoever speaks ends the process, the others are
-// not heard.
+// oneSentence reports one fault at a time, through exitOnFault when fatal is nil. Several
+// goroutines notice a disk that fails, and the first report ends the process.
 func oneSentence(fatal func(error)) func(error) {
 	if fatal == nil {
 		fatal = exitOnFault

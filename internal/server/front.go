@@ -36,8 +36,8 @@ func (s *Server) frontPage(w http.ResponseWriter, r *http.Request, admin bool) {
 	_, _ = w.Write([]byte(b.String()))
 }
 
-// reached is an address that the server listens at as a client can use it: where that is every
-// address of the machine, by the name that the client has for the machine.
+// reached returns a listen address as a client can use it. If the server listens on all addresses,
+// that is the name that the client used for the machine.
 func reached(listens, asked string) string {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil || !net.ParseIP(host).IsUnspecified() {
@@ -50,8 +50,8 @@ func reached(listens, asked string) string {
 	return net.JoinHostPort(name, port)
 }
 
-// isFront reports whether a request is for the page and for nothing else: a GET of / without a
-// query, which the Query protocol would need, without a target and without a signature. [WIRE-33]
+// isFront reports whether a request can only be for the front page: a GET of / without a query,
+// which the Query protocol would need, without a target and without a signature. [WIRE-33]
 func isFront(r *http.Request) bool {
 	_, target := r.Header["X-Amz-Target"]
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/" &&

@@ -14,13 +14,14 @@ import (
 	"tenaq/internal/api/v1"
 )
 
-// Actions are all that a key may be allowed to do on a server, such as sqs:SendMessage.
+// Actions returns all actions that a key can be allowed, such as sqs:SendMessage.
 func Actions() []string {
 	return slices.Concat(sqs.Actions(), v1.Actions(), cloudwatch.Actions(),
 		[]string{"sts:" + sts.Action})
 }
 
-// URL is where the process itself reaches the SQS API, also when that listens on every address.
+// URL returns the address at which this process reaches the SQS API, also if that listens on all
+// addresses.
 func (s *Server) URL() string {
 	addr := s.Addr()
 	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
@@ -32,8 +33,8 @@ func (s *Server) URL() string {
 	return "http://" + addr
 }
 
-// HTTPClient returns a client for URL. Over TLS it knows the server by its certificate, which need
-// not be for that address.
+// HTTPClient returns a client for URL. Over TLS it accepts exactly the certificate of the server,
+// whatever names it has.
 func (s *Server) HTTPClient() *http.Client {
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
 	if s.certificate != nil {
@@ -42,7 +43,7 @@ func (s *Server) HTTPClient() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// Reload reads the credentials and the certificate again, those that there are. What cannot be read
+// Reload reloads the credentials and the certificate, if the server has them. What cannot be read
 // stays as it was, and the error says so. It may be called at any time. [AUTH-39]
 func (s *Server) Reload() error {
 	var failed []error

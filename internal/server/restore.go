@@ -17,18 +17,18 @@ import (
 	"tenaq/internal/server/backup"
 )
 
-// Restored is what a restore has made.
+// Restored describes a restored store.
 type Restored struct {
 	Backup   backup.Manifest `json:"backup"`
 	Store    string          `json:"store"` // its new identity
 	Verified Verified        `json:"verified"`
 }
 
-// Restore makes a data directory of the backup in r. The directory must be empty, or not be there.
-// It has an identity of its own afterwards, and receipt handles of the server that the backup is of
-// are not valid in it. Errors are of type *Error: ErrInUse for a directory that is not empty,
-// ErrDamaged for what is no whole backup, ErrStorage. Unless it is interrupted, a restore that
-// fails leaves nothing; one that is leaves a directory that no server takes. [DUR-31 to DUR-33]
+// Restore makes a data directory from the backup in r. The directory must be empty or not exist.
+// The new store has an identity of its own, and receipt handles of the original server are not
+// valid in it. Errors are of type *Error: ErrInUse for a directory that is not empty, ErrDamaged
+// for an incomplete backup, ErrStorage. A restore that fails leaves nothing. One that is
+// interrupted leaves a directory that no server opens. [DUR-31 to DUR-33]
 func Restore(
 	ctx context.Context, r io.Reader, dir string, progress func(bytes int64),
 ) (restored Restored, err error) {
@@ -77,7 +77,7 @@ func Restore(
 
 var errInterrupted = errors.New("interrupted")
 
-// renew gives what was restored an identity and a key for its receipt handles of its own.
+// renew gives the restored store an identity and a key for receipt handles of its own.
 func renew(dir string) (store string, err error) {
 	fatal := oneSentence(nil)
 	id, err := pebblekv.Renew(pebblekv.Options{
@@ -93,7 +93,7 @@ func renew(dir string) (store string, err error) {
 	return id.String(), nil
 }
 
-// restoreError sorts what has ended a restore.
+// restoreError classifies the error that ended a restore.
 func restoreError(dir string, err error) error {
 	switch {
 	case errors.Is(err, backup.ErrNewer):
@@ -111,7 +111,7 @@ func restoreError(dir string, err error) error {
 		fmt.Errorf("restore: %w: check the disk and the permissions, and start again", err)}
 }
 
-// A told reader tells how much was read.
+// A told reader reports how much was read.
 type told struct {
 	ctx      context.Context
 	r        io.Reader
@@ -136,8 +136,7 @@ type target struct {
 	made bool // by this restore
 }
 
-// newTarget takes a directory that is empty or not there, and first of all notes in it that it is
-// not finished.
+// newTarget takes a directory that is empty or does not exist, and first marks it as unfinished.
 func newTarget(dir, flag string) (*target, error) {
 	t := &target{dir: filepath.Clean(dir)}
 	if err := checkDir(dir, flag); err != nil && !errors.Is(err, ErrDamaged) {
@@ -196,7 +195,7 @@ func (t *target) sync() error {
 	return errors.Join(syncDir(filepath.Join(t.dir, "store")), syncDir(t.dir))
 }
 
-// finish declares the directory whole.
+// finish removes the mark of an unfinished directory.
 func (t *target) finish() error {
 	if err := t.sync(); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (t *target) finish() error {
 	return syncDir(t.dir)
 }
 
-// undo removes what was restored, what says that it is not whole last.
+// undo removes what was restored, and the mark of an unfinished directory last.
 func (t *target) undo() {
 	for _, name := range []string{"store", "witness", "witness.new", alarmsName, unfinishedName} {
 		if os.RemoveAll(filepath.Join(t.dir, name)) != nil {

@@ -13,7 +13,7 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// Salvaged is what a salvage has made, and what it could not read.
+// Salvaged describes a salvaged store, and what could not be read.
 type Salvaged struct {
 	Store  string            `json:"store"` // the identity of the new store
 	Kept   int64             `json:"messagesKept"`
@@ -39,11 +39,11 @@ type SalvagedQueue struct {
 	Forgotten int64 `json:"deliveriesLost"`
 }
 
-// Salvage reads what is intact of the store in source, which may be damaged, and makes a new store
-// of it in dir, which must be empty or not exist. It writes nothing into source. The new store has
-// an identity of its own, and receipt handles from before are not valid in it. Errors are of type
-// *Error, or fs.ErrNotExist when there is no store in source. Unless it is interrupted, a salvage
-// that fails leaves nothing. [DUR-36, DUR-37]
+// Salvage reads the intact parts of the store in source, which may be damaged, and makes a new
+// store of them in dir, which must be empty or not exist. It writes nothing into source. The new
+// store has an identity of its own, and earlier receipt handles are not valid in it. Errors are of
+// type *Error, or fs.ErrNotExist if source has no store. A salvage that fails leaves nothing,
+// unless it is interrupted. [DUR-36, DUR-37]
 func Salvage(
 	ctx context.Context, source, dir string, progress func(rows int64),
 ) (s Salvaged, err error) {

@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// A Finding is one thing that is wrong with what is on disk.
+// A Finding is a problem in a store.
 type Finding struct {
 	Account string `json:"account,omitempty"` // of the queue
 	Queue   string `json:"queue,omitempty"`
@@ -30,7 +30,7 @@ func (f Finding) String() string {
 	return f.Text
 }
 
-// Verified is what a verification has read and found.
+// Verified summarizes a verification.
 type Verified struct {
 	Store    string `json:"store"`  // its identity
 	Commit   uint64 `json:"commit"` // the last one
@@ -43,10 +43,10 @@ type Verified struct {
 	Findings   int64 `json:"findings"`
 }
 
-// Verify reads everything in a data directory that no server has open, and tells found what is
-// wrong. It writes nothing. Progress is told now and then how far it is; it may be nil. An error
-// says that the store could not be read at all: it is of type *Error, or fs.ErrNotExist when there
-// is none. [DUR-29]
+// Verify reads everything in a data directory that no server has open, and calls found for each
+// problem. It writes nothing. It calls progress now and then, unless that is nil. An error means
+// that the store could not be read at all: it is of type *Error, or fs.ErrNotExist if there is no
+// store. [DUR-29]
 func Verify(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
 	if err := checkDataDir(dir); err != nil {
 		return Verified{}, err

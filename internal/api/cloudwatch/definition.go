@@ -25,20 +25,15 @@ func (c *call) definition(in *putMetricAlarmInput) (d monitor.Definition, err er
 	if strings.ContainsFunc(in.AlarmName, unicode.IsControl) {
 		return d, c.op.fit.invalid("The value %s for parameter AlarmName is invalid: it has control characters.", wire.Quote(in.AlarmName))
 	}
-	for _, m := range []struct {
-		name  string
-		given bool
-	}{
-		{"EvaluationPeriods", in.EvaluationPeriods != nil},
-		{"ComparisonOperator", in.ComparisonOperator != ""},
-		{"Threshold", in.Threshold != nil},
-	} {
-		if !m.given {
-			return d, c.op.fit.missing(m.name)
-		}
-	}
-	if strings.Contains(in.ComparisonOperator, "Lower") ||
-		strings.Contains(in.ComparisonOperator, "Upper") {
+	switch {
+	case in.EvaluationPeriods == nil:
+		return d, c.op.fit.missing("EvaluationPeriods")
+	case in.ComparisonOperator == "":
+		return d, c.op.fit.missing("ComparisonOperator")
+	case in.Threshold == nil:
+		return d, c.op.fit.missing("Threshold")
+	case strings.Contains(in.ComparisonOperator, "Lower"),
+		strings.Contains(in.ComparisonOperator, "Upper"):
 		return d, c.op.fit.invalid("The ComparisonOperator %s is not supported: there is no anomaly detection; use one that ends in Threshold, such as GreaterThanThreshold.", in.ComparisonOperator)
 	}
 	d = monitor.Definition{

@@ -63,9 +63,8 @@ func checkSecret(what string, s Secret) error {
 	return nil
 }
 
-// A document is a credentials file that is being read. It is read token by token and not into a
-// struct, so that every complaint can name the line, and a key that is unknown or there twice is
-// one.
+// A document is a credentials file that is being read, token by token and not into a struct: so
+// every error has its line, and a member that is unknown or given twice is an error.
 type document struct {
 	cfg  Config
 	text []byte
@@ -287,9 +286,8 @@ func (doc *document) readAllow() ([]string, error) {
 	return patterns, err
 }
 
-// readPrivate reads a file that only this program's user can read. A group may read it when the
-// file belongs to somebody else: so systems hand out secrets that the user of a service shall not
-// change.
+// readPrivate reads a file that only this program's user can read. A group may read a file of
+// another user: systems hand out secrets in this way if the user of a service must not change them.
 func readPrivate(path string) ([]byte, error) {
 	// not to wait for the writer of a pipe
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

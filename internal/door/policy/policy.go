@@ -88,9 +88,9 @@ func (s *statement) applies(a *Ask) bool {
 	return true
 }
 
-// isFor reports whether the statement is about who asks. An account stands for all that is in it,
-// but to allow something to the queue's own account allows it to nobody yet: that leaves to the
-// account which of its users may do it. [AUTH-42]
+// isFor reports whether the statement is about the caller. An account stands for all its users. But
+// an Allow for the queue's own account allows nothing by itself: it leaves to the account which of
+// its users may do it. [AUTH-42]
 func (s *statement) isFor(a *Ask) bool {
 	if s.otherPrincipals {
 		return !s.exempts(a)

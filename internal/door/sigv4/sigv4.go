@@ -67,7 +67,7 @@ type Verifier struct {
 	cfg   Config
 	keys  keyCache
 	dummy Key    // stands for keys that are not known
-	work  func() // told of every hash, in tests
+	work  func() // called for every hash, in tests
 }
 
 // New returns a verifier.

@@ -41,9 +41,9 @@ const (
 // whose value is whole and fits int64, such as 1e3; AWS would cut off a fraction. A number as a
 // string is refused. [WIRE-7] [WIRE-8]
 //
-// DecodeJSON copies the body once, and strings in req are parts of that copy: whoever keeps one of
-// them for long keeps the whole body alive, and should clone it unless it is most of the body. The
-// body itself may be reused after the return.
+// DecodeJSON copies the body once, and strings in req are parts of that copy. A caller that keeps
+// one of them for long keeps the whole copy alive, and should clone it unless it is most of the
+// body. The body itself may be reused after the return.
 func DecodeJSON(body []byte, req Shape) error {
 	d := decoder{scanner: scanner{s: string(body)}}
 	if !utf8.ValidString(d.s) {

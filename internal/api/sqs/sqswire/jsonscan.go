@@ -306,16 +306,12 @@ func (d *scanner) hex4() rune {
 	}
 	var r rune
 	for _, c := range []byte(d.s[d.pos : d.pos+4]) {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
+		v, ok := fromHex(c)
+		if !ok {
 			d.syntax("expected four hexadecimal digits")
 			return 0
 		}
-		r = r<<4 | rune(c)
+		r = r<<4 | rune(v)
 	}
 	d.pos += 4
 	return r

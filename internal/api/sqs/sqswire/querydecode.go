@@ -3,6 +3,7 @@ package sqswire
 import (
 	"encoding/base64"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -55,16 +56,9 @@ func (d *queryDecoder) missing(name string) {
 // search returns the first parameter whose name, without what is skipped, is not before name by
 // compare.
 func (d *queryDecoder) search(name string, compare func(rest, name string) int) int {
-	low, high := 0, len(d.params)
-	for low < high {
-		middle := int(uint(low+high) / 2)
-		if compare(d.params[middle].name[d.skip:], name) < 0 {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low
+	return sort.Search(len(d.params), func(i int) bool {
+		return compare(d.params[i].name[d.skip:], name) >= 0
+	})
 }
 
 // compareBelow compares rest with all names that begin with name and a dot: it is zero for those.

@@ -40,8 +40,8 @@ type ListQueueTagsResponse struct {
 	Tags Pairs `wire:",Tag,Key"`
 }
 
-// Sent tells what became of a message: what the answers of SendMessage and of an entry of
-// SendMessageBatch have in common. SequenceNumber is for FIFO queues only.
+// Sent is the outcome of one message, in the answers of SendMessage and of SendMessageBatch. Only
+// FIFO queues have a SequenceNumber.
 type Sent struct {
 	MD5OfMessageAttributes       string
 	MD5OfMessageBody             string
@@ -125,7 +125,8 @@ type StartMessageMoveTaskResponse struct {
 	TaskHandle string
 }
 
-// CancelMessageMoveTaskResponse tells how far the task came. The number is sent when zero too.
+// CancelMessageMoveTaskResponse has the number of messages that the task moved. It is also sent
+// when zero.
 type CancelMessageMoveTaskResponse struct {
 	ApproximateNumberOfMessagesMoved int64
 }
