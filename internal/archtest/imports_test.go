@@ -83,7 +83,7 @@ var may = map[string][]string{
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
-	"internal/api/cloudwatch": {"internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
+	"internal/api/cloudwatch": {"internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
 	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
 	"internal/api/v1": {
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/door/auth",

@@ -24,7 +24,7 @@ func decodeAll(t *testing.T, v wire.Value) (all []any) {
 		err := binder{op.fit}.structure(in.Elem(), v, "")
 		if err != nil {
 			refusal := New(Config{}).refusal(err)
-			if refusal.Code == InternalServiceError || catalogue[refusal.Code].status == 0 || refusal.Message == "" {
+			if refusal.Code == InternalServiceError || refusal.info().status == 0 || refusal.Message == "" {
 				t.Errorf("%s: %v, want an error for the caller", op.name, err)
 			}
 			continue

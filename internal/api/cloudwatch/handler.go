@@ -197,7 +197,7 @@ func (a answer) result(op *operation, out any) {
 }
 
 func (a answer) refuse(e *Error) {
-	info := catalogue[e.Code]
+	info := e.info()
 	fault := "Sender"
 	if info.status >= 500 {
 		fault = "Receiver"

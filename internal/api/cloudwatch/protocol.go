@@ -105,7 +105,7 @@ func (p protocol) failure(e *Error, fault, id string) (kind []string, body []byt
 	if e.Code == InternalServiceError {
 		message = "Message" // so it is in the model
 	}
-	t := wire.Object{{Name: "__type", Tree: catalogue[e.Code].shape},
+	t := wire.Object{{Name: "__type", Tree: e.info().shape},
 		{Name: message, Tree: e.Message}}
 	if p == awsJSON {
 		return wire.JSONType, wire.AppendJSON(nil, t)

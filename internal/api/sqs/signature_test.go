@@ -271,9 +271,9 @@ func TestDoorAfterReload(t *testing.T) {
 // TestEverySignatureErrorIsKnown: a code that the catalogue does not have would be answered as a
 // failure of the server.
 func TestEverySignatureErrorIsKnown(t *testing.T) {
-	for _, code := range []sigv4.Code{sigv4.ExpiredToken, sigv4.IncompleteSignature, sigv4.InvalidClientTokenID, sigv4.MissingAuthenticationToken,
+	for _, code := range []string{sigv4.ExpiredToken, sigv4.IncompleteSignature, sigv4.InvalidClientTokenID, sigv4.MissingAuthenticationToken,
 		sigv4.RequestExpired, sigv4.SignatureDoesNotMatch} {
-		if got := refusal.Of(&auth.Error{Code: string(code), Message: "x"}); got.Info().Fault != sqswire.Sender || got.Message != "x" {
+		if got := refusal.Of(&auth.Error{Code: code, Message: "x"}); got.Info().Fault != sqswire.Sender || got.Message != "x" {
 			t.Errorf("%s: got %v, want a fault of the sender", code, got)
 		}
 	}

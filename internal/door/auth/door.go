@@ -18,7 +18,6 @@ package auth
 
 import (
 	"crypto/sha256"
-	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -28,16 +27,12 @@ import (
 	"tenaq/internal/door/sigv4"
 )
 
-// An Error is a refusal, meant for the client.
-type Error struct {
-	Code    string // one that every AWS service has, such as AccessDenied
-	Status  int    // of the HTTP response
-	Message string
+// An Error is a refusal, meant for the client. Its code is one that every AWS service has.
+type Error = sigv4.Error
+
+func denied(message string) *Error {
+	return &Error{Code: "AccessDenied", Status: http.StatusForbidden, Message: message}
 }
-
-func (e *Error) Error() string { return e.Code + ": " + e.Message }
-
-func denied(message string) *Error { return &Error{"AccessDenied", http.StatusForbidden, message} }
 
 // Config configures a Door.
 type Config struct {
@@ -93,15 +88,16 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	}
 	signed, err := d.verifier.Parse(r, service)
 	if err != nil {
-		return Pending{}, signatureError(err)
+		return Pending{}, err
 	}
 	if err := refuseAmbiguous(r); err != nil {
 		return Pending{}, err
 	}
 	// the body of an unknown key is not waited for [AUTH-34]
 	if d.cfg.Credentials.Find(signed.KeyID) == nil {
-		return Pending{}, &Error{"InvalidClientTokenId", http.StatusForbidden,
-			"The security token included in the request is invalid."}
+		return Pending{}, &Error{Code: sigv4.InvalidClientTokenID,
+			Status:  http.StatusForbidden,
+			Message: "The security token included in the request is invalid."}
 	}
 	return Pending{d, signed}, nil
 }
@@ -142,7 +138,7 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 }
 
 // verify makes the principal of a signed request. It does the same work for a known key and an
-// unknown one. [AUTH-9, AUTH-10, AUTH-34, AUTH-40]
+// unknown one. [AUTH-7 to AUTH-16, AUTH-34, AUTH-40]
 func (d *Door) verify(signed *sigv4.Request, body []byte) (Principal, error) {
 	key := d.cfg.Credentials.Find(signed.KeyID)
 	var secrets *sigv4.Key
@@ -151,17 +147,9 @@ func (d *Door) verify(signed *sigv4.Request, body []byte) (Principal, error) {
 			Expires: key.Expires}
 	}
 	if err := signed.Verify(secrets, sha256.Sum256(body)); err != nil {
-		return Principal{}, signatureError(err)
+		return Principal{}, err
 	}
 	return Principal{account: key.Account, id: key.UserID(), region: d.cfg.Region, key: key}, nil
-}
-
-// signatureError turns a refusal of sigv4 into one of this package. [AUTH-7 to AUTH-16]
-func signatureError(err error) error {
-	if refusal, ok := errors.AsType[*sigv4.Error](err); ok {
-		return &Error{string(refusal.Code), refusal.Status, refusal.Message}
-	}
-	return err
 }
 
 // refuseAmbiguous refuses a request of the JSON protocol whose body would be read as a form.

@@ -6,26 +6,23 @@ import (
 	"strings"
 )
 
-// An Error is why a request is refused. All of it is meant for the client.
+// An Error is a refusal. All of it is meant for the client.
 type Error struct {
-	Code    Code
-	Status  int // of the HTTP response
+	Code    string // in the Query protocol of AWS
+	Status  int    // of the HTTP response
 	Message string
 }
 
-func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
-
-// A Code names a kind of refusal, as the Query protocol of AWS does.
-type Code string
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // The codes of this package.
 const (
-	ExpiredToken               Code = "ExpiredToken"
-	IncompleteSignature        Code = "IncompleteSignature"
-	InvalidClientTokenID       Code = "InvalidClientTokenId"
-	MissingAuthenticationToken Code = "MissingAuthenticationToken"
-	RequestExpired             Code = "RequestExpired"
-	SignatureDoesNotMatch      Code = "SignatureDoesNotMatch"
+	ExpiredToken               = "ExpiredToken"
+	IncompleteSignature        = "IncompleteSignature"
+	InvalidClientTokenID       = "InvalidClientTokenId"
+	MissingAuthenticationToken = "MissingAuthenticationToken"
+	RequestExpired             = "RequestExpired"
+	SignatureDoesNotMatch      = "SignatureDoesNotMatch"
 )
 
 // echoMax is how many bytes of what a client sent an error shows it, for each place in the text.
