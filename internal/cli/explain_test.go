@@ -14,7 +14,7 @@ func TestExplainDenial(t *testing.T) {
 		{"AccessDenied", user + "sqs:sendmessage on resource: q", "; allow it for the key, or in the policy of the queue"},
 		{"AccessDeniedException", user + "sqs:sendmessage on resource: q with an explicit deny in a resource-based policy", "; remove what denies it from that policy"},
 		{"AccessDenied", user + "cloudwatch:putmetricalarm on resource: a", "; allow it for the key"},
-		{"AccessDenied", `The Host "evil.example" is not one this server answers to: name it with --allowed-hosts.`, ""},
+		{"AccessDenied", `This server does not accept the Host "evil.example": add it with --allowed-hosts.`, ""},
 		{"AccessDenied", "Requests from web pages of other origins are refused.", ""},
 		{"AccessDenied", "Access to the resource https://sqs.us-east-1.amazonaws.com/ is denied.", "; allow it for the key, or in the policy of the queue"},
 		{"AccessDenied", "", "; allow it for the key, or in the policy of the queue"},
