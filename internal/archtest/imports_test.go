@@ -26,7 +26,8 @@ var may = map[string][]string{
 	"internal/child":           {},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
-	"internal/key":             {},
+	"internal/cluster/wire":    {},
+	"internal/engine/key":      {},
 	"internal/kv":              {"internal/kv/tree"},
 	"internal/kv/tree":         {},
 	"internal/observe/metric":  {},
@@ -66,12 +67,12 @@ var may = map[string][]string{
 	// Raft has one home.
 	"internal/cluster/raftlog": {"internal/kv", "github.com/hashicorp/raft/..."},
 
-	"internal/engine/row":     {"internal/key", "internal/work/sqslimits"},
-	"internal/engine/verify":  {"internal/engine/row", "internal/key", "internal/work/sqslimits"},
-	"internal/engine/salvage": {"internal/engine/row", "internal/key", "internal/kv", "internal/work/sqslimits"},
-	"internal/engine":         {"internal/engine/kept", "internal/engine/row", "internal/kv", "internal/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/sqslimits"},
+	"internal/engine/row":     {"internal/engine/key", "internal/work/sqslimits"},
+	"internal/engine/verify":  {"internal/engine/row", "internal/engine/key", "internal/work/sqslimits"},
+	"internal/engine/salvage": {"internal/engine/row", "internal/engine/key", "internal/kv", "internal/work/sqslimits"},
+	"internal/engine":         {"internal/engine/kept", "internal/engine/row", "internal/kv", "internal/engine/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/sqslimits"},
 	"internal/engine/enginetest": {
-		"internal/engine", "internal/engine/verify", "internal/invariant", "internal/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
+		"internal/engine", "internal/engine/verify", "internal/invariant", "internal/engine/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
 	},
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},

@@ -20,7 +20,7 @@ import (
 // pure are the packages whose results depend on their arguments only. Replay, the metamorphic tests
 // and replicas all rest on it: the same commands over the same rows give the same rows on every
 // machine.
-var pure = []string{"internal/engine", "internal/engine/row", "internal/invariant", "internal/key",
+var pure = []string{"internal/engine", "internal/engine/row", "internal/invariant", "internal/engine/key",
 	"internal/door/policy", "internal/api/sqs/sqswire"}
 
 // pureImports are the standard packages that a pure package may use: none of them reads a clock, a

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"tenaq/internal/door/policy"
+	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
-	"tenaq/internal/key"
 	"tenaq/internal/work/sqslimits"
 )
 

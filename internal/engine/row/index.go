@@ -1,6 +1,6 @@
 package row
 
-import "tenaq/internal/key"
+import "tenaq/internal/engine/key"
 
 // An Index is a kind of rows that is ordered by place within a space.
 type Index[T any] struct {

@@ -1,6 +1,6 @@
 package row
 
-import "tenaq/internal/key"
+import "tenaq/internal/engine/key"
 
 // The families of rows.
 const (

@@ -18,8 +18,8 @@ import (
 	"slices"
 	"strings"
 
+	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
-	"tenaq/internal/key"
 	"tenaq/internal/kv"
 	"tenaq/internal/work/sqslimits"
 )

@@ -3,8 +3,8 @@ package verify
 import (
 	"bytes"
 
+	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
-	"tenaq/internal/key"
 )
 
 // inGroups goes through the groups of a FIFO queue and, beside them, through their lines. Since the

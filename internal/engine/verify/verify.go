@@ -16,8 +16,8 @@ import (
 	"fmt"
 	"iter"
 
+	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
-	"tenaq/internal/key"
 )
 
 // A Verifier verifies the rows of a store that has no writer.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tenaq/internal/key"
+	"tenaq/internal/engine/key"
 )
 
 func TestEncoding(t *testing.T) {
