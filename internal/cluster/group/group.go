@@ -1,0 +1,429 @@
+// Package group replicates one store to the nodes of a cluster: the leader's broker writes, the
+// others apply the bytes that it has written.
+//
+// What it guarantees, as long as fewer than half of the nodes are lost:
+//
+//   - What the leader's store has confirmed is on disk on a majority of the nodes, and every later
+//     leader has it.
+//   - One node at a time can commit. A leader that was replaced, or that lost the lead and regained
+//     it without noticing, cannot: its entries are fenced.
+//   - All nodes have the same rows, byte for byte. Every entry states the hash of the chain of
+//     commits. A node whose rows do not match an entry stops at once, and counts for no majority.
+//   - A leader serves only once a majority has applied the first entry of its session: never with
+//     rows that differ from theirs.
+//
+// What it cannot do:
+//
+//   - go on without a majority;
+//   - tell whether a commit that was lost with the lead takes effect;
+//   - repair a node whose rows do not match. It would have to copy the rows of another node, and
+//     there are no copies yet. So the log is not cut either, and a group is for tests only;
+//   - go on when a new leader's rows differ: the nodes that do not match it stop, be they right.
+//
+// It leaves to others: the rules of the queue (Config.Lead), where nodes are and how they talk
+// (Config.Transport and Config.Ask), and membership.
+package group
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"tenaq/internal/cluster/raftlog"
+	"tenaq/internal/kv"
+	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/kv/replica"
+)
+
+// A Transport carries Raft's messages between nodes, with pre-votes.
+type Transport interface {
+	raft.Transport
+	raft.WithPreVote
+}
+
+// Config configures a Group. All fields are required.
+type Config struct {
+	Node      raft.ServerID
+	Log       *raftlog.Store
+	State     *pebblekv.State
+	Transport Transport
+
+	// Heartbeat is how long a follower waits for the leader before it asks for votes.
+	Heartbeat time.Duration
+
+	// Ask asks another node for its Standing. It returns within a few heartbeats, with an error
+	// when there is no answer.
+	Ask func(raft.Server) (Standing, error)
+
+	// Lead is called when this node has taken the lead. It serves until the term is over and
+	// returns then. An error other than kv.ErrLost is logged.
+	Lead func(Term) error
+
+	// Fatal is called when the program cannot go on, as pebblekv.Options says.
+	Fatal func(error)
+
+	Logger *slog.Logger
+}
+
+// A Standing is how far a node has got.
+type Standing struct {
+	Position pebblekv.Position // of its rows
+	Term     uint64            // the latest term of Raft that it knows of
+}
+
+// A Term is one time of leading.
+type Term struct {
+	// Store is the store of the leader.
+	Store *replica.Store
+
+	// Applied is when this node applied the last commit of the leader before; zero when it has
+	// applied none since it started.
+	Applied time.Time
+
+	// Over is closed when another node may lead. A commit that is lost ends the term too.
+	Over <-chan struct{}
+}
+
+// A Group is one node's part of a replicated store.
+type Group struct {
+	cfg   Config
+	raft  *raft.Raft
+	known uint64 // the last entry of the log when the program started
+
+	leading  atomic.Pointer[session] // nil while this node does not lead
+	live     atomic.Pointer[time.Time]
+	fencings atomic.Int64
+
+	broken   atomic.Pointer[error] // why this node has stopped taking part
+	down     chan struct{}         // closed when it has
+	ended    chan struct{}
+	end      sync.Once
+	finished chan struct{} // the loop of Open
+}
+
+// A session is the time of one leader's store.
+type session struct {
+	id    replica.Session
+	term  uint64
+	store *replica.Store
+}
+
+// Open joins the group that the log belongs to. An empty log belongs to none until Bootstrap.
+func Open(cfg Config) (*Group, error) {
+	g := &Group{cfg: cfg, down: make(chan struct{}), ended: make(chan struct{}),
+		finished: make(chan struct{})}
+	var err error
+	if g.known, err = cfg.Log.LastIndex(); err != nil {
+		return nil, err
+	}
+	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), cfg.Log, cfg.Log,
+		raft.NewDiscardSnapshotStore(), inOrder{cfg.Transport})
+	if err != nil {
+		return nil, fmt.Errorf("join the group: %w", err)
+	}
+	go g.run()
+	return g, nil
+}
+
+func (g *Group) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = g.cfg.Node
+	c.HeartbeatTimeout, c.ElectionTimeout = g.cfg.Heartbeat, g.cfg.Heartbeat
+	c.LeaderLeaseTimeout = g.cfg.Heartbeat / 2
+	c.NoSnapshotRestoreOnStart = true // the rows are on disk
+	c.NoLegacyTelemetry = true
+	c.LogOutput, c.LogLevel = io.Discard, "off"
+	c.SnapshotThreshold = math.MaxUint64 // the log is kept whole, because there are no copies yet
+	return c
+}
+
+// inOrder is a transport without pipelining. With it a leader may never replicate again to a
+// follower whose disk has hung: https://github.com/hashicorp/raft/issues/612
+type inOrder struct{ Transport }
+
+func (inOrder) AppendEntriesPipeline(
+	raft.ServerID, raft.ServerAddress,
+) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// Bootstrap makes the servers a group. Every server may be told, and each of the same ones.
+func (g *Group) Bootstrap(servers []raft.Server) error {
+	err := g.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
+	if errors.Is(err, raft.ErrCantBootstrap) {
+		return nil // it is one already
+	}
+	return err
+}
+
+// Leader returns the node that leads as far as this one knows; empty when there is none.
+func (g *Group) Leader() raft.ServerID {
+	_, id := g.raft.LeaderWithID()
+	return id
+}
+
+// Position returns how far the rows of this node have got.
+func (g *Group) Position() pebblekv.Position { return g.cfg.State.Position() }
+
+// Standing returns how far this node has got.
+func (g *Group) Standing() Standing { return Standing{g.Position(), g.raft.CurrentTerm()} }
+
+// Fenced is how many entries of replaced leaders this node has passed over.
+func (g *Group) Fenced() int64 { return g.fencings.Load() }
+
+// Err returns why this node has stopped taking part in the group; nil while it does.
+func (g *Group) Err() error {
+	if err := g.broken.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close leaves the group's work to the other nodes. Commits under way end first: Raft decides about
+// them, or finds that it has lost the lead.
+func (g *Group) Close() {
+	g.finish()
+	<-g.finished
+	_ = g.raft.Shutdown().Error()
+}
+
+func (g *Group) finish() { g.end.Do(func() { close(g.ended) }) }
+
+// ErrMismatch says that the rows of this node or of the leader are not what they should be.
+var ErrMismatch = errors.New("an entry of the log does not follow the rows of this node")
+
+// breakDown takes this node out of the group. Raft must not count it for a majority any more.
+func (g *Group) breakDown(err error) {
+	if g.broken.CompareAndSwap(nil, &err) {
+		g.cfg.Logger.Error("node left the group", "error", err)
+		g.raft.Shutdown()
+		close(g.down)
+		g.finish()
+	}
+}
+
+// run takes the lead whenever Raft elects this node.
+func (g *Group) run() {
+	defer close(g.finished)
+	for {
+		select {
+		case <-g.ended:
+			return
+		case <-g.raft.LeaderCh():
+		}
+		for g.raft.State() == raft.Leader && !g.isEnded() {
+			if err := g.lead(); err != nil && !errors.Is(err, kv.ErrLost) {
+				g.cfg.Logger.Warn("lead not taken", "error", err)
+				g.pause(g.cfg.Heartbeat / 10)
+			}
+		}
+	}
+}
+
+func (g *Group) isEnded() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *Group) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-g.ended:
+	}
+}
+
+// lead takes the lead and serves until it is lost.
+func (g *Group) lead() error {
+	term := g.raft.CurrentTerm()
+	if err := g.await(g.raft.Barrier(0)); err != nil { // everything that is committed is applied
+		return err
+	}
+	var applied time.Time
+	if t := g.live.Load(); t != nil {
+		applied = *t
+	}
+	s := &session{term: term}
+	if _, err := rand.Read(s.id[:]); err != nil {
+		return err
+	}
+	if err := g.propose(replica.FirstEntry(s.id, g.cfg.State.Mark()).Encode()).Wait(); err != nil {
+		return err
+	}
+	hasBegun := func(x Standing) bool { return x.Position.Session == s.id }
+	if err := g.awaitMajority(s, hasBegun); err != nil {
+		return err
+	}
+	s.store = replica.NewStore(g.cfg.State, proposals{g, s}, s.id)
+	g.leading.Store(s)
+	defer g.leading.Store(nil)
+	over, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- g.cfg.Lead(Term{Store: s.store, Applied: applied, Over: over}) }()
+	select {
+	case err := <-done:
+		close(over)
+		return err
+	case <-g.raft.LeaderCh(): // also when it says that the lead was regained
+	case <-g.ended:
+	}
+	close(over)
+	return <-done
+}
+
+// awaitMajority waits until something is true of a majority of the voters, as long as the session
+// lasts.
+func (g *Group) awaitMajority(s *session, is func(Standing) bool) error {
+	for !g.isEnded() && g.raft.State() == raft.Leader && g.raft.CurrentTerm() == s.term {
+		future := g.raft.GetConfiguration()
+		if err := future.Error(); err != nil {
+			return err
+		}
+		if g.isOfMajority(future.Configuration().Servers, is) {
+			return nil
+		}
+		g.pause(g.cfg.Heartbeat / 100)
+	}
+	return kv.ErrLost
+}
+
+// isOfMajority asks all voters at the same time, and goes by the first majority that agrees.
+func (g *Group) isOfMajority(servers []raft.Server, is func(Standing) bool) bool {
+	answers, voters := make(chan bool, len(servers)), 0
+	for _, server := range servers {
+		switch {
+		case server.Suffrage != raft.Voter:
+			continue
+		case server.ID == g.cfg.Node:
+			answers <- is(g.Standing())
+		default:
+			go func() {
+				standing, err := g.cfg.Ask(server)
+				answers <- err == nil && is(standing)
+			}()
+		}
+		voters++
+	}
+	have := 0
+	for range voters {
+		if <-answers {
+			have++
+		}
+		if have > voters/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// proposals are the log of one session.
+type proposals struct {
+	group   *Group
+	session *session
+}
+
+func (p proposals) Propose(entry []byte) replica.Ticket { return p.group.propose(entry) }
+
+// Confirm asks a majority whether it knows of a later term: if not, no other node has been elected
+// before the question. Raft's VerifyLeader does not do, because it takes the answer to an earlier
+// heartbeat for one to its own. A leader that was paused may find such an answer when it goes on.
+func (p proposals) Confirm() error {
+	return p.group.awaitMajority(p.session, func(s Standing) bool {
+		return s.Term <= p.session.term
+	})
+}
+
+func (g *Group) propose(entry []byte) ticket { return ticket{g, g.raft.Apply(entry, 0)} }
+
+// A ticket is an entry on its way to the state.
+type ticket struct {
+	group  *Group
+	future raft.ApplyFuture
+}
+
+func (t ticket) Wait() error {
+	if err := t.group.await(t.future); err != nil {
+		return err
+	}
+	if err, ok := t.future.Response().(error); ok {
+		return err
+	}
+	return nil
+}
+
+// await is the error of a future. Raft leaves some unanswered when a broken node shuts it down.
+func (g *Group) await(f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-g.down:
+		return raft.ErrRaftShutdown
+	}
+}
+
+// A machine is the group as Raft's state machine.
+type machine Group
+
+// Apply applies a committed entry to the state. Its result is the error of the one who proposed it.
+func (m *machine) Apply(l *raft.Log) any {
+	g := (*Group)(m)
+	if err := g.Err(); err != nil {
+		return err
+	}
+	v, next, e := judge(g.Position(), l.Index, l.Term, l.Data)
+	switch v {
+	case skipped:
+		return nil
+	case newer:
+		_, err := replica.Decode(l.Data)
+		g.cfg.Fatal(err)
+		return err
+	case mismatch:
+		err := fmt.Errorf("%w: entry %d of the log, after commit %d", ErrMismatch, l.Index,
+			next.Mark.Number)
+		g.breakDown(err)
+		return err
+	}
+	var writes []byte
+	if v == applied {
+		writes = e.Writes
+	}
+	if err := g.cfg.State.Apply(next, writes); err != nil {
+		err = fmt.Errorf("%w: entry %d of the log: %w", ErrMismatch, l.Index, err)
+		g.breakDown(err)
+		return err
+	}
+	if v == fenced {
+		g.fencings.Add(1)
+		return kv.ErrLost
+	}
+	if v == applied {
+		if l.Index > g.known {
+			now := time.Now()
+			g.live.Store(&now)
+		}
+		if s := g.leading.Load(); s != nil && s.id == e.Session {
+			s.store.Landed(e.Mark.Number)
+		}
+	}
+	return nil
+}
+
+// Snapshot and Restore are not called: the log is kept whole.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) { return nil, errNoCopies }
+
+func (m *machine) Restore(io.ReadCloser) error { return errNoCopies }
+
+var errNoCopies = errors.New("copies of the rows are not supported")

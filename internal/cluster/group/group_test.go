@@ -1,0 +1,322 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/testing/proof"
+)
+
+var orders = engine.QueueName{Account: "000000000000", Name: "orders.fifo"}
+
+func text(s string) engine.Text { return engine.Text{Value: s, Set: true} }
+
+func number(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
+
+func (r *rig) create() {
+	r.t.Helper()
+	if _, err := r.do(func() engine.Op {
+		return &engine.CreateQueue{Queue: orders, NameSet: true, Attributes: map[string]string{
+			"FifoQueue": "true", "VisibilityTimeout": "30"}}
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// send sends until it is acknowledged; an attempt that is repeated has the same deduplication id.
+func (r *rig) send(sender string, n int64) {
+	body := fmt.Sprintf("%s %d", sender, n)
+	if _, err := r.do(func() engine.Op {
+		return &engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{
+			Body: text(body), Group: text(sender), Dedup: text(fmt.Sprintf("%s-%d", sender, n))})}
+	}); err != nil {
+		r.t.Errorf("send %s: %v", body, err)
+	}
+}
+
+// An audit notes what a consumer sees. Per sender, messages come in order and without gaps, and
+// none comes again after its delete was acknowledged.
+type audit struct {
+	mu      sync.Mutex
+	seen    map[string]int64 // the last message of a sender
+	deleted map[string]int64
+	wrong   []string
+}
+
+func (a *audit) delivered(body string) {
+	var sender string
+	var n int64
+	fmt.Sscanf(body, "%s %d", &sender, &n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch last := a.seen[sender]; {
+	case n <= a.deleted[sender]:
+		a.wrong = append(a.wrong, body+" was delivered after its delete")
+	case n != last && n != last+1:
+		a.wrong = append(a.wrong, fmt.Sprintf("%s was delivered after message %d", body, last))
+	default:
+		a.seen[sender] = n
+	}
+}
+
+func (a *audit) removed(body string) {
+	var sender string
+	var n int64
+	fmt.Sscanf(body, "%s %d", &sender, &n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.deleted[sender] = max(a.deleted[sender], n)
+}
+
+// consume receives and deletes one message, if there is one.
+func (r *rig) consume(a *audit) (found bool) {
+	op, err := r.do(func() engine.Op {
+		return &engine.ReceiveMessage{Queue: orders, Wait: number(1), Visibility: number(5)}
+	})
+	if err != nil {
+		r.t.Errorf("receive: %v", err)
+		return false
+	}
+	received := op.(*engine.ReceiveMessage)
+	for _, m := range received.Messages {
+		b := r.leader().broker.Load()
+		if b == nil {
+			continue // it comes again
+		}
+		c, ok := b.ReadContent(m)
+		if !ok {
+			continue
+		}
+		a.delivered(c.Body)
+		if _, err := r.do(func() engine.Op {
+			return &engine.DeleteMessage{Queue: orders, Handle: engine.Handle{
+				Text: "handle", Valid: true, Incarnation: received.Incarnation, Space: m.Space,
+				Seq: m.Seq, Generation: m.Generation}}
+		}); err == nil {
+			a.removed(c.Body)
+		}
+	}
+	return len(received.Messages) > 0
+}
+
+// What is acknowledged is never lost, whichever node loses power, is cut off, or comes back. FIFO
+// order holds, no message comes again after its delete, and all nodes end with the same rows.
+func TestLeadersDie(t *testing.T) {
+	rng := proof.Random(t)
+	var messages, terms int64
+	rounds := proof.Count(1, 2, 20, 100)
+	for range rounds {
+		seed := rng.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, rand.New(rand.NewPCG(seed, 1)))
+			defer r.close()
+			r.create()
+			var stop atomic.Bool
+			var clients sync.WaitGroup
+			acknowledged := make([]int64, 4)
+			for i := range acknowledged {
+				clients.Go(func() {
+					for !stop.Load() {
+						r.send(fmt.Sprintf("s%d", i), acknowledged[i]+1)
+						acknowledged[i]++
+						time.Sleep(time.Duration(i+1) * 20 * time.Millisecond)
+					}
+				})
+			}
+			a := &audit{seen: map[string]int64{}, deleted: map[string]int64{}}
+			clients.Go(func() {
+				for !stop.Load() {
+					r.consume(a)
+				}
+			})
+			for i := range 6 {
+				time.Sleep(time.Duration(r.rng.IntN(1000)) * time.Millisecond)
+				n := r.leader()
+				began := time.Now()
+				switch i % 3 {
+				case 0:
+					n.cutPower()
+					r.leader()
+					n.start()
+				case 1: // cut off, and back
+					n.disconnect()
+					time.Sleep(time.Duration(r.rng.IntN(4000)) * time.Millisecond)
+					n.connect()
+				case 2: // a follower
+					for _, f := range r.nodes {
+						if f != n {
+							f.cutPower()
+							f.start()
+							break
+						}
+					}
+				}
+				r.leader()
+				if d := time.Since(began); d > 10*time.Second {
+					t.Errorf("no leader for %v", d)
+				}
+			}
+			stop.Store(true)
+			clients.Wait()
+			for empty := 0; empty < 10; {
+				if r.consume(a) {
+					empty = 0
+				} else {
+					empty++
+				}
+			}
+			r.settle()
+			if n := r.leader().store.Load().Bytes(); n != 0 {
+				t.Errorf("the leader keeps %d bytes over its rows, want none", n)
+			}
+			for i, n := range acknowledged {
+				if got := a.seen[fmt.Sprintf("s%d", i)]; got != n {
+					t.Errorf("sender %d: %d messages acknowledged, the last one delivered is %d", i,
+						n, got)
+				}
+			}
+			for _, w := range a.wrong {
+				t.Error(w)
+			}
+			for _, n := range acknowledged {
+				messages += n
+			}
+			for _, n := range r.nodes {
+				terms += n.terms.Load()
+			}
+		})
+	}
+	t.Logf("%d messages, %d times of leading", messages, terms)
+	if messages < 50*int64(rounds) || terms < 3*int64(rounds) {
+		t.Errorf("%d messages and %d times of leading: too few for a proof", messages, terms)
+	}
+}
+
+// A node whose rows differ leaves the group with the next entry, and the others go on.
+func TestDifferentRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		leader := r.leader()
+		wrong := r.nodes[0]
+		if wrong == leader {
+			wrong = r.nodes[1]
+		}
+		p := wrong.state.Position()
+		p.Mark.Hash ^= 1
+		if err := wrong.state.Apply(p, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.send("s", 1)
+		time.Sleep(time.Second)
+		if err := wrong.group.Err(); !errors.Is(err, ErrMismatch) {
+			t.Errorf("the node with other rows has error %v, want ErrMismatch", err)
+		}
+		if got := wrong.state.Position(); got != p {
+			t.Errorf("it has applied an entry: %+v, was %+v", got, p)
+		}
+		for i := range int64(5) {
+			r.send("s", 2+i)
+		}
+		if r.leader() != leader || leader.group.Err() != nil {
+			t.Error("the other nodes did not go on")
+		}
+	})
+}
+
+// A leader that cannot reach a majority answers nothing that depends on its lead.
+func TestCutOffLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		old := r.leader()
+		b := old.broker.Load()
+		old.disconnect()
+		err := b.Do(t.Context(), &engine.GetQueueAttributes{Queue: orders, Names: []string{"All"}})
+		if err == nil {
+			t.Error("a leader that is cut off has answered a read")
+		}
+		for range 500 {
+			if n := r.leader(); n != old {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if r.leader() == old {
+			t.Fatal("no other node leads")
+		}
+		r.send("s", 1)
+		old.connect()
+		r.settle()
+	})
+}
+
+// A read waits for a majority that knows of no later term than the leader's.
+func TestReadAsksForTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		n := r.leader()
+		n.later.Store(1) // as if another leader had been elected while this one was paused
+		answered := make(chan error, 1)
+		go func() {
+			answered <- n.broker.Load().Do(context.Background(),
+				&engine.GetQueueAttributes{Queue: orders, Names: []string{"All"}})
+		}()
+		time.Sleep(300 * time.Millisecond)
+		select {
+		case err := <-answered:
+			t.Errorf("answered with error %v although all others know of a later term", err)
+		default:
+			n.later.Store(0)
+			if err := <-answered; err != nil {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+}
+
+// After all nodes were away for an hour, the first leader's clock is the wall clock: that it
+// applies the end of its log now says nothing about when that was written.
+func TestClockAfterRestartOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		r.send("s", 1)
+		receive := func(visibility int64) int {
+			op, err := r.do(func() engine.Op {
+				return &engine.ReceiveMessage{Queue: orders, Wait: number(0),
+					Visibility: number(visibility)}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(op.(*engine.ReceiveMessage).Messages)
+		}
+		if receive(3000) != 1 {
+			t.Fatal("the message was not delivered")
+		}
+		for _, n := range r.nodes {
+			n.stop()
+		}
+		time.Sleep(time.Hour)
+		for _, n := range r.nodes {
+			n.start()
+		}
+		if receive(3000) != 1 {
+			t.Error("the message is still hidden, 10 minutes after its timeout")
+		}
+	})
+}
