@@ -44,11 +44,7 @@ func OpenIdentity(dir string) (*Identity, error) {
 	id := &Identity{authority: filepath.Join(dir, authorityFile),
 		certificate: filepath.Join(dir, certificateFile),
 		key:         filepath.Join(dir, keyFile)}
-	pool, err := id.pool()
-	if err != nil {
-		return nil, err
-	}
-	own, err := id.own()
+	pool, own, err := id.read()
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +89,16 @@ func (id *Identity) own() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
+func (id *Identity) read() (pool *x509.CertPool, own *tls.Certificate, err error) {
+	if pool, err = id.pool(); err == nil {
+		own, err = id.own()
+	}
+	return pool, own, err
+}
+
 func (id *Identity) server() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		pool, err := id.pool()
-		if err != nil {
-			return nil, err
-		}
-		own, err := id.own()
+		pool, own, err := id.read()
 		if err != nil {
 			return nil, err
 		}
@@ -110,11 +109,7 @@ func (id *Identity) server() *tls.Config {
 }
 
 func (id *Identity) client() (*tls.Config, error) {
-	pool, err := id.pool()
-	if err != nil {
-		return nil, err
-	}
-	own, err := id.own()
+	pool, own, err := id.read()
 	if err != nil {
 		return nil, err
 	}
