@@ -161,7 +161,7 @@ var may = map[string][]string{
 
 	// What measures servers through the front door, and the engine beside them.
 	"internal/bench": {
-		"internal/child", "internal/engine", "internal/kv/pebblekv", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
 	},
 	"internal/bench/budget": {"internal/bench", "internal/cli", "internal/ops/doctor"}, // doctor has the same measure of a forced write
 

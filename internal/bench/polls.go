@@ -6,10 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// pollWait is how long a long poll waits.
-const pollWait = 20 * time.Second
+	"tenaq/internal/work/sqslimits"
+)
 
 // Polls are long polls on a queue, one after the other on each connection. A nil *Polls has none.
 type Polls struct {
@@ -36,8 +35,8 @@ func Poll(ctx context.Context, e Endpoint, url string, n int) (*Polls, error) {
 	var waiting context.Context
 	waiting, p.cancel = context.WithCancel(context.Background())
 	for _, c := range clients {
-		r := &request{endpoint: &e, action: "ReceiveMessage", wait: pollWait}
-		r.set(`{"QueueUrl":%q,"WaitTimeSeconds":%d}`, url, int(pollWait.Seconds()))
+		r := &request{endpoint: &e, action: "ReceiveMessage", wait: sqslimits.WaitMax}
+		r.set(`{"QueueUrl":%q,"WaitTimeSeconds":%d}`, url, int(sqslimits.WaitMax.Seconds()))
 		stop := context.AfterFunc(waiting, c.close)
 		p.wg.Go(func() {
 			defer c.close()

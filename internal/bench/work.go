@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tenaq/internal/work/sqslimits"
 )
 
 // A Kind is the kind of a step.
@@ -42,11 +44,12 @@ func New(w Work) (Contender, error) {
 	case w.Kind != Send && w.Kind != Receive && w.Kind != Life:
 		return nil, fmt.Errorf("%q is not a workload: choose %s, %s or %s", w.Kind, Send, Receive,
 			Life)
-	case w.Batch > 10:
-		return nil, fmt.Errorf("%d messages in a request: the API takes 1 to 10", w.Batch)
-	case w.Size < 1 || w.Size > 1<<20:
+	case w.Batch > sqslimits.BatchMax:
+		return nil, fmt.Errorf("%d messages in a request: the API takes 1 to %d", w.Batch,
+			sqslimits.BatchMax)
+	case w.Size < 1 || w.Size > sqslimits.MessageBytesMax:
 		return nil, fmt.Errorf("bodies of %d bytes: the API takes 1 to 1048576", w.Size)
-	case w.Batch*w.Size > 1<<20:
+	case w.Batch*w.Size > sqslimits.MessageBytesMax:
 		return nil, fmt.Errorf("%d bodies of %d bytes are more than the 1048576 bytes of a request: make one of them smaller", w.Batch, w.Size)
 	case w.Kind == Receive && w.Depth == 0:
 		return nil, errors.New("nothing to receive: set how many messages wait in the queue")
@@ -127,7 +130,7 @@ const fillers = 16
 
 // fill sends the messages that wait in the queue, as many per request as fit.
 func (w *working) fill(ctx context.Context, depth int64, done func(float64)) error {
-	batch := int64(min(10, max(1, 1<<20/w.Size)))
+	batch := int64(min(sqslimits.BatchMax, max(1, sqslimits.MessageBytesMax/w.Size)))
 	done = oneByOne(done)
 	var filled atomic.Int64
 	return parallel(ctx, fillers, func(ctx context.Context) error {
