@@ -27,6 +27,7 @@ var may = map[string][]string{
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/cluster/wire":    {},
+	"internal/cluster/forward": {},
 	"internal/engine/key":      {},
 	"internal/kv":              {"internal/kv/tree"},
 	"internal/kv/tree":         {},

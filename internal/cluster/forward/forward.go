@@ -1,0 +1,212 @@
+// Package forward has the leader of a cluster answer a request that another node was asked.
+//
+// What it guarantees:
+//
+//   - A request that no node has carried out is tried again at whichever node leads then, for 3
+//     seconds. An election takes less.
+//   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown.
+//   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
+//     and body. The leader also learns the address of the client, and whether it used TLS.
+//   - A client that goes away takes its request with it: the connection to the leader is closed.
+//
+// It leaves to others: how nodes prove themselves to each other (Config.Dial), who leads
+// (Config.Leader), the memory that bodies take, and the form of an error response. Receive trusts
+// what the other end says of the client, so it is for connections between nodes alone.
+package forward
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// Headers between nodes. Those of a request that a client has sent are removed.
+const (
+	clientHeader = "Tenaq-Client" // the address of the client
+	secureHeader = "Tenaq-Secure" // set when the client used TLS
+
+	// NotTaken is set in a response that says that the request was not carried out, so that another
+	// node may be asked.
+	NotTaken = "Tenaq-Not-Taken"
+)
+
+const (
+	hold     = 3 * time.Second // how long a request waits for a leader
+	lookAt   = 20 * time.Millisecond
+	idle     = 256              // connections to a leader that are kept
+	idleTime = 90 * time.Second // less than a node waits for the next request
+)
+
+var (
+	// ErrNoLeader says that no node has taken the request for 3 seconds. The client may try again.
+	ErrNoLeader = errors.New("no node of the cluster leads: a majority of its nodes must be running and reach each other")
+
+	// ErrOutcomeUnknown says that the leader was lost after it got the request.
+	ErrOutcomeUnknown = errors.New("the leader was lost while it had the request: whether it was carried out is unknown")
+)
+
+// Config configures a Forwarder. All fields are required.
+type Config struct {
+	// Leader returns where the leader is reached, as far as this node knows.
+	Leader func() (address string, known bool)
+
+	// Dial opens a connection for HTTP to the node at an address.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// A Forwarder forwards requests. It is safe for concurrent use.
+type Forwarder struct {
+	cfg       Config
+	hold      time.Duration // tests shorten it
+	transport *http.Transport
+}
+
+// New returns a Forwarder. Close gives back its connections.
+func New(cfg Config) *Forwarder {
+	f := &Forwarder{cfg: cfg, hold: hold}
+	f.transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, err := cfg.Dial(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{Conn: conn}, nil
+		},
+		DisableCompression:  true, // or it would ask for what the client has not asked for
+		MaxIdleConnsPerHost: idle,
+		IdleConnTimeout:     idleTime,
+	}
+	return f
+}
+
+// Close closes the connections that are not in use.
+func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
+
+// Do has the leader answer r, whose body was read. The caller closes the body of the response. The
+// error is ErrNoLeader, ErrOutcomeUnknown, or that of r's context.
+func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
+	ctx := r.Context()
+	last := error(nil)
+	for deadline := time.Now().Add(f.hold); ; {
+		if address, known := f.cfg.Leader(); known {
+			res, sent, err := f.ask(address, r, body)
+			switch {
+			case ctx.Err() != nil:
+				discard(res)
+				return nil, ctx.Err()
+			case err != nil && sent:
+				return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+			case err == nil && res.Header.Get(NotTaken) == "":
+				return res, nil
+			}
+			discard(res)
+			last = err
+		}
+		if time.Until(deadline) <= 0 {
+			if last != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNoLeader, last)
+			}
+			return nil, ErrNoLeader
+		}
+		select {
+		case <-time.After(lookAt):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// discard reads the rest of a short response, so that its connection can be used again.
+func discard(res *http.Response) {
+	if res != nil {
+		_, _ = io.CopyN(io.Discard, res.Body, 4096)
+		_ = res.Body.Close()
+	}
+}
+
+// ask sends the request once. If there is no response, sent says whether a part of the request may
+// have reached the other node.
+func (f *Forwarder) ask(
+	address string, r *http.Request, body []byte,
+) (res *http.Response, sent bool, err error) {
+	var used atomic.Pointer[countedConn]
+	var before atomic.Int64
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		conn := info.Conn.(*countedConn)
+		before.Store(conn.written.Load())
+		used.Store(conn)
+	}}
+	res, err = f.transport.RoundTrip(outgoing(httptrace.WithClientTrace(r.Context(), trace), address, r, body))
+	if conn := used.Load(); conn != nil {
+		sent = conn.written.Load() > before.Load()
+	}
+	return res, sent, err
+}
+
+// hopHeaders are between a client and the node that it is connected to.
+var hopHeaders = []string{"Connection", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", clientHeader, secureHeader}
+
+// outgoing is the request to the leader.
+func outgoing(ctx context.Context, address string, r *http.Request, body []byte) *http.Request {
+	out := (&http.Request{
+		Method: r.Method, Host: r.Host, Header: r.Header.Clone(),
+		URL: &url.URL{Scheme: "http", Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath,
+			RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery},
+		ContentLength: int64(len(body)),
+	}).WithContext(ctx)
+	for _, name := range hopHeaders {
+		out.Header.Del(name)
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // or the transport would name itself
+	}
+	out.Header.Set(clientHeader, r.RemoteAddr)
+	if r.TLS != nil {
+		out.Header.Set(secureHeader, "1")
+	}
+	// The transport sends a request again by itself if it believes that it may. It does not believe
+	// so of one whose body it cannot read twice, which an empty body must not hide.
+	out.Body = io.NopCloser(onlyReader{bytes.NewReader(body)})
+	if len(body) == 0 && r.Method == http.MethodPost {
+		out.Body = http.NoBody // an unknown length would be sent in chunks
+	}
+	return out
+}
+
+type onlyReader struct{ io.Reader }
+
+// A countedConn counts what was written to it, so that a request that was not sent can be told from
+// one that may have been.
+type countedConn struct {
+	net.Conn
+	written atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.written.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+// Receive serves requests that other nodes forward: h sees them as if their clients were connected
+// to this node.
+func Receive(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.RemoteAddr = r.Header.Get(clientHeader)
+		if r.TLS = nil; r.Header.Get(secureHeader) != "" {
+			r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+		}
+		r.Header.Del(clientHeader)
+		r.Header.Del(secureHeader)
+		h.ServeHTTP(w, r)
+	})
+}
