@@ -107,7 +107,7 @@ func New(cfg Config) (*Offloader, error) {
 		return nil, fmt.Errorf("offload: Threshold is %d: SQS accepts messages of at most %d bytes",
 			cfg.Threshold, sqslimits.MessageBytesMax)
 	case cfg.BodyMax < 0:
-		return nil, fmt.Errorf("offload: BodyMax is %d: it is not negative", cfg.BodyMax)
+		return nil, fmt.Errorf("offload: BodyMax is %d: it must not be negative", cfg.BodyMax)
 	}
 	if cfg.Prefix != "" {
 		if err := checkKey(cfg.Prefix + "x"); err != nil {

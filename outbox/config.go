@@ -120,15 +120,15 @@ func (c *Config) setDefaults() error {
 	var bad invalid.Fields
 	bad.Add(c.Box == nil, "Config.Box is missing: set it to the outbox (packages pgoutbox, sqliteoutbox)")
 	bad.Add(c.Client == nil, "Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
-	bad.Add(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it is 1 to %d", c.Parallel,
-		parallelMax)
-	bad.Add(c.Rows < 1 || c.Rows > rowsMax, "Rows is %d: it is 1 to %d", c.Rows, rowsMax)
-	bad.Add(c.Bytes < 1, "Bytes is %d: it is at least 1", c.Bytes)
-	bad.Add(c.Lease < leaseMin, "Lease is %v: it is at least %v", c.Lease, leaseMin)
-	bad.Add(c.Attempts < 1, "Attempts is %d: it is at least 1", c.Attempts)
+	bad.Add(c.Parallel < 1 || c.Parallel > parallelMax, "Parallel is %d: it must be 1 to %d",
+		c.Parallel, parallelMax)
+	bad.Add(c.Rows < 1 || c.Rows > rowsMax, "Rows is %d: it must be 1 to %d", c.Rows, rowsMax)
+	bad.Add(c.Bytes < 1, "Bytes is %d: it must be at least 1", c.Bytes)
+	bad.Add(c.Lease < leaseMin, "Lease is %v: it must be at least %v", c.Lease, leaseMin)
+	bad.Add(c.Attempts < 1, "Attempts is %d: it must be at least 1", c.Attempts)
 	bad.Add(c.RetryBase < 0 || c.RetryMax < c.RetryBase,
-		"RetryBase and RetryMax are %v and %v: the second is the larger one", c.RetryBase,
+		"RetryBase and RetryMax are %v and %v: the second must not be below the first", c.RetryBase,
 		c.RetryMax)
-	bad.Add(c.Poll < 0, "Poll is %v: it is not negative", c.Poll)
+	bad.Add(c.Poll < 0, "Poll is %v: it must not be negative", c.Poll)
 	return bad.Err("outbox")
 }

@@ -1,5 +1,5 @@
-// Package outbox makes a row of a business table and the message about it one fact. Both are
-// written in one transaction, and a relay sends the message afterwards, as often as it takes.
+// Package outbox keeps a business row and the message about it together. Both are written in one
+// transaction, and a relay then sends the message, trying again until the queue has it.
 //
 //	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //		if _, err := tx.Exec(ctx, `INSERT INTO jobs (job_id, video_id, status) VALUES ($1, $2, 'pending')`, id, video); err != nil {
@@ -24,16 +24,16 @@
 //
 //   - The message of a committed row is sent at least once, whatever process dies. The message of a
 //     row that was rolled back is never sent. No row is skipped because an older transaction
-//     committed after a younger one: relays claim rows, and remember no place in the table.
+//     committed after a younger one: relays lease rows, and keep no position in the table.
 //   - Every send of a row has the same deduplication id, and the same key in the attribute by which
 //     package worker recognizes work. A FIFO queue drops a second send within five minutes. A
 //     worker with a ledger does the work once, however late the second send arrives.
-//   - Rows of one group are sent in the order of their commits. A row that cannot be sent holds up
-//     only its own group. When its attempts are used up it is set aside with the reason.
+//   - Rows of one group are sent in the order of their commits. A row that cannot be sent delays
+//     only its own group. After its last attempt it is set aside, with the reason.
 //   - Any number of relays may run. Each row is leased to one of them. A relay that cannot be sure
 //     of its lease, by the monotonic clock of its process, stops sending the row.
 //   - Rows stay after they were sent, by default for 30 days. They can be looked up and replayed. A
-//     Replayer sends them again in a new generation, so that consumers which do work once do it
+//     Replayer sends them again in a new generation, so that consumers that do work once do it
 //     again, or sends only what was never completed. A replay that is killed continues without
 //     leaving out a row or writing one twice.
 //

@@ -183,7 +183,7 @@ func (f *flow) trouble(what string, err error) time.Duration {
 	n := f.failures[what]
 	pause := backoff.Jitter(backoff.Ceiling(n, troubleMin, troubleMax))
 	if n&(n-1) == 0 {
-		f.cfg.Logger.Warn("the relay cannot use the database now and tries again",
+		f.cfg.Logger.Warn("cannot use the database, trying again",
 			"operation", what, "attempt", n, "error", err)
 	}
 	return pause

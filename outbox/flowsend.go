@@ -95,7 +95,7 @@ func (f *flow) heed(a answer) {
 		q.failures++
 		q.pause = now.Add(backoff.Jitter(backoff.Ceiling(q.failures, troubleMin, troubleMax)))
 		if n := q.failures; n&(n-1) == 0 {
-			f.cfg.Logger.Warn("a queue takes no messages now; they wait", "queue", q.name,
+			f.cfg.Logger.Warn("a queue accepts no messages now; its rows wait", "queue", q.name,
 				"attempt", n, "error", trouble)
 		}
 		if q.failures >= hopeless {

@@ -91,7 +91,7 @@ func (m *Message) Check() error {
 		return fmt.Errorf("the name of its queue has %d bytes, %d are allowed", len(m.Queue),
 			queueMax)
 	case m.Generation < 0 || m.Generation > math.MaxInt32:
-		return fmt.Errorf("its generation is %d: it is 0 to %d", m.Generation, math.MaxInt32)
+		return fmt.Errorf("its generation is %d: it must be 0 to %d", m.Generation, math.MaxInt32)
 	case queuename.IsFIFO(m.Queue) && m.Key == "" && m.Group == "":
 		return errors.New("it has neither key nor group, and a FIFO queue needs one of them")
 	}

@@ -72,7 +72,7 @@ func (r *Relay) sweep(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			r.cfg.Logger.Warn("rows that were sent long ago cannot be removed now", "error", err)
+			r.cfg.Logger.Warn("cannot remove sent rows whose retention has ended", "error", err)
 		case n == sweepRows:
 			pause = sweepPause
 		}

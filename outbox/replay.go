@@ -119,10 +119,10 @@ func NewReplayer(cfg ReplayConfig) (*Replayer, error) {
 		"MissingOnly needs a Ledger to ask what is completed")
 	bad.Add(cfg.MissingOnly && cfg.Generation != 0,
 		"MissingOnly keeps generations: leave Generation out")
-	bad.Add(!(cfg.Rate >= 0 && cfg.Rate <= rateMax), "Rate is %v: it is more than 0 and at most %d",
+	bad.Add(!(cfg.Rate >= 0 && cfg.Rate <= rateMax), "Rate is %v: it must be more than 0 and at most %d",
 		cfg.Rate, rateMax)
-	bad.Add(cfg.Ahead < 0, "Ahead is %d: it is at least 1", cfg.Ahead)
-	bad.Add(cfg.Generation < 0, "Generation is %d: it is at least 1", cfg.Generation)
+	bad.Add(cfg.Ahead < 0, "Ahead is %d: it must be at least 1", cfg.Ahead)
+	bad.Add(cfg.Generation < 0, "Generation is %d: it must be at least 1", cfg.Generation)
 	if err := bad.Err("outbox: replay"); err != nil {
 		return nil, err
 	}

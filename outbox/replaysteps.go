@@ -283,7 +283,7 @@ func (r *Replayer) wait(ctx context.Context, record Replay) (Replay, error) {
 		}
 		if !r.full {
 			r.full = true
-			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; see that relays run and that all queues take messages, or let more be due",
+			r.cfg.Logger.Warn("the replay waits: too many rows of the outbox are due; check that relays run and that all queues accept messages, or raise --ahead",
 				"replay", record.Number, "due", stats.Due, "ahead", record.Ahead, "oldest",
 				stats.Oldest)
 		}
@@ -317,7 +317,7 @@ func patiently[T any](ctx context.Context, r *Replayer, call func() (T, error)) 
 			return answer, ctx.Err()
 		}
 		if n == 1 {
-			r.cfg.Logger.Warn("the replay cannot go on for now, and tries again", "error", err,
+			r.cfg.Logger.Warn("the replay cannot continue, trying again", "error", err,
 				"for", retriedFor)
 		}
 		if failed := backoff.Sleep(ctx,

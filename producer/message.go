@@ -57,13 +57,13 @@ func (m *Message) check(fifo bool) error {
 	case endsLikeGeneration(m.Key):
 		return errors.New("its key ends in # and digits, as keys of later generations do: use another name, or set Generation")
 	case m.Generation < 0:
-		return fmt.Errorf("its generation is %d: it is 0 or more", m.Generation)
+		return fmt.Errorf("its generation is %d: it must be 0 or more", m.Generation)
 	case m.Body == "":
 		return errors.New("it has no body, and SQS requires one")
 	case !utf8.ValidString(m.Body):
 		return errors.New("its body is not UTF-8: encode it, in base64 for example")
 	case m.Delay < 0 || m.Delay > sqslimits.DelayMax:
-		return fmt.Errorf("its delay is %v: it is 0 to %v", m.Delay, sqslimits.DelayMax)
+		return fmt.Errorf("its delay is %v: it must be 0 to %v", m.Delay, sqslimits.DelayMax)
 	case fifo && m.Delay > 0:
 		return errors.New("it has a delay, which FIFO queues do not allow: set one on the queue")
 	case fifo && m.Group == "":

@@ -83,7 +83,7 @@ func New(cfg Config) (*Producer, error) {
 		return nil, fmt.Errorf("producer: %q is not the URL of a queue: set Config.QueueURL",
 			cfg.QueueURL)
 	case cfg.Parallel < 0:
-		return nil, fmt.Errorf("producer: Parallel is %d: it is at least 1", cfg.Parallel)
+		return nil, fmt.Errorf("producer: Parallel is %d: it must be at least 1", cfg.Parallel)
 	}
 	cfg.Prefix = cmp.Or(cfg.Prefix, Prefix+name+"/")
 	cfg.Lease = cmp.Or(cfg.Lease, 30*time.Second)

@@ -27,8 +27,8 @@ type Policy struct {
 	// failure that hardly any other message has: 3 when zero.
 	Redrives, Strikes int
 
-	// Near is how close to a failure there must be successes before and after it, to show that the
-	// consumer worked when it happened: 5 min when zero. Two consecutive steps count as near,
+	// Near is the longest time between a failure and the successes before and after it that show
+	// that the consumer worked at that time: 5 min when zero. Two consecutive steps count as near,
 	// however far apart they are.
 	Near time.Duration
 
@@ -37,13 +37,14 @@ type Policy struct {
 	// min when zero, which is also the limit of SQS.
 	DelayBase, DelayMax time.Duration
 
-	// HoldMax is how long messages are held that all fail in one way while others succeed, as if
-	// something that only they need were down: 24 h when zero. After that they are poison.
+	// HoldMax is how long messages of one kind are held while others succeed, because something
+	// that only they need may be down: 24 h when zero. After that they are poison.
 	HoldMax time.Duration
 
 	// Settle is how long a redriver waits for the outcome of a redriven message after that became
-	// visible: 1 h when zero. Then the message is evidence of nothing. Without a ledger, a redriver
-	// waits until the message could no longer come back, if that is longer, up to a day.
+	// visible: 1 h when zero. Then the message is neither a success nor a failure. Without a
+	// ledger, a redriver waits until the message could no longer come back, if that is longer, up
+	// to a day.
 	Settle time.Duration
 
 	// Receives is how often a failing message is received before it is a dead letter again: the
@@ -82,25 +83,25 @@ func (p *Policy) setDefaults() (bad invalid.Fields) {
 	p.Settle = cmp.Or(p.Settle, time.Hour)
 
 	bad.Add(p.Failures < 1 || p.Successes < 1,
-		"Failures and Successes are %d and %d: they are at least 1", p.Failures, p.Successes)
+		"Failures and Successes are %d and %d: they must be at least 1", p.Failures, p.Successes)
 	bad.Add(p.CoolDown < 0 || p.CoolDownMax < p.CoolDown,
-		"CoolDown and CoolDownMax are %v and %v: the second is the larger one", p.CoolDown,
+		"CoolDown and CoolDownMax are %v and %v: the second must not be below the first", p.CoolDown,
 		p.CoolDownMax)
 	bad.Add(p.RateFirst < 1 || p.RateMax < p.RateFirst || p.RateMax > rateLimit,
-		"RateFirst and RateMax are %d and %d: they are 1 to %d, the second is the larger one",
+		"RateFirst and RateMax are %d and %d: they must be 1 to %d, the second not below the first",
 		p.RateFirst, p.RateMax, rateLimit)
 	bad.Add(p.Strikes < 1 || p.Redrives < p.Strikes,
-		"Redrives and Strikes are %d and %d: they are at least 1, the first is the larger one",
+		"Redrives and Strikes are %d and %d: they must be at least 1, the first not below the second",
 		p.Redrives, p.Strikes)
-	bad.Add(p.Near < 0 || p.HoldMax < 0, "Near and HoldMax are %v and %v: they are not negative",
+	bad.Add(p.Near < 0 || p.HoldMax < 0, "Near and HoldMax are %v and %v: they must not be negative",
 		p.Near, p.HoldMax)
 	bad.Add(p.DelayBase < 0 || p.DelayMax < p.DelayBase || p.DelayMax > sqslimits.DelayMax,
-		"DelayBase and DelayMax are %v and %v: they are at most %v, the second is the larger one",
+		"DelayBase and DelayMax are %v and %v: they must be at most %v, the second not below the first",
 		p.DelayBase, p.DelayMax, sqslimits.DelayMax)
 	bad.Add(p.Receives < 0 || p.Receives > sqslimits.ReceivesMax,
-		"Receives is %d: it is 1 to %d, or 0 for that of the queue", p.Receives,
+		"Receives is %d: it must be 1 to %d, or 0 for that of the queue", p.Receives,
 		sqslimits.ReceivesMax)
-	bad.Add(p.Settle < 0, "Settle is %v: it is not negative", p.Settle)
+	bad.Add(p.Settle < 0, "Settle is %v: it must not be negative", p.Settle)
 	return bad
 }
 

@@ -129,7 +129,7 @@ func (w *walk) ask() (known, silent []Outcome) {
 		case w.cfg.Outcomes != nil:
 			result, reason, err := w.cfg.Outcomes.Outcome(w.ctx, f)
 			if err != nil {
-				w.cfg.Logger.Warn("what has become of a message is not known now", "key", f.Key,
+				w.cfg.Logger.Warn("cannot determine what became of a message", "key", f.Key,
 					"error", err)
 				continue
 			}
@@ -137,7 +137,7 @@ func (w *walk) ask() (known, silent []Outcome) {
 		case w.cfg.Claims != nil:
 			e, err := w.entry(f.Key)
 			if err != nil {
-				w.cfg.Logger.Warn("the ledger cannot be asked now", "key", f.Key, "error", err)
+				w.cfg.Logger.Warn("cannot read the ledger", "key", f.Key, "error", err)
 				continue
 			}
 			if e.Age > 0 { // the store has a clock
@@ -210,7 +210,7 @@ func (w *walk) askWorkers() {
 	}
 	now, err := pulse.Read(w.ctx, w.cfg.Claims.Store(), w.state.Target)
 	if err != nil {
-		w.cfg.Logger.Warn("it is not known now whether the consumer is well", "error", err)
+		w.cfg.Logger.Warn("cannot determine whether the consumer is healthy", "error", err)
 		return
 	}
 	live := make(map[string]Health, len(now))
@@ -429,7 +429,7 @@ func (w *walk) decideOne(s State, l *letter) (State, Decision) {
 	e, err := w.entry(f.Key)
 	switch {
 	case err != nil:
-		return hold(HeldLedger, "the ledger cannot be asked now: "+err.Error())
+		return hold(HeldLedger, "cannot read the ledger: "+err.Error())
 	case e.State == claims.Parked: // it would be a dead letter again at once
 		s.Parked++
 		return s, Decision{Action: Park, Why: "its claim waits for a person: " + e.Reason,

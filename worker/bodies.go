@@ -123,7 +123,7 @@ func (w *Worker) deleteDone(d *delivery) (gone bool) {
 	defer cancel()
 	if err := w.cfg.Offload.Delete(ctx, aws.ToString(d.raw.Body),
 		d.raw.MessageAttributes); err != nil {
-		w.cfg.Logger.Warn("the body of a message that is done is left in the store", "key", d.Key,
+		w.cfg.Logger.Warn("cannot delete the body of a completed message", "key", d.Key,
 			"message", d.ID, "error", err)
 	}
 	return gone

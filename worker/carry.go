@@ -92,7 +92,7 @@ func (w *Worker) endClaim(d *delivery, v verdict) error {
 		}
 		pause := backoff.Jitter(backoff.Ceiling(try, 100*time.Millisecond, 5*time.Second))
 		if !time.Now().Add(pause).Before(d.claim.Deadline()) {
-			w.cfg.Logger.Error("the outcome of the work could not be recorded; the next worker will find that this handler was lost",
+			w.cfg.Logger.Error("cannot record the outcome of the work; the next worker will treat this handler as lost",
 				"key", d.Key, "message", d.ID, "error", err)
 			return err
 		}
@@ -132,7 +132,7 @@ func (w *Worker) lost(d *delivery, err error) (gone bool) {
 func (w *Worker) giveUp(d *delivery, cause error) {
 	go d.endClaim() // it waits for a renewal in progress
 	w.custody.drop(d.hold)
-	w.cfg.Logger.Error("a handler has not returned after its context ended; its place is not free until it does",
+	w.cfg.Logger.Error("a handler has not returned after its context ended; it keeps its place until it does",
 		"key", d.Key, "message", d.ID, "cause", cause)
 	w.report(d, Outcome{Kind: Abandoned, Err: cause})
 }

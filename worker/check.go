@@ -62,11 +62,11 @@ func (w *Worker) check(ctx context.Context) error {
 		w.cfg.Logger.Warn("the queue has no dead-letter queue: messages that have used up their attempts stay in it until they expire",
 			"attempts", w.cfg.Attempts)
 	case policy.Receives > 0 && policy.Receives < w.cfg.Attempts+headroom:
-		w.cfg.Logger.Warn("the queue's maxReceiveCount leaves no room above the attempts: a message may be dead-lettered earlier, "+
-			"after receives that are not attempts; raise it", "max_receive_count", policy.Receives,
+		w.cfg.Logger.Warn("the queue's maxReceiveCount leaves too little room above the attempts: "+
+			"receives that are not attempts may dead-letter a message early; raise it", "max_receive_count", policy.Receives,
 			"attempts", w.cfg.Attempts, "enough", w.cfg.Attempts+headroom)
 		if w.moved != "" {
-			w.cfg.Logger.Warn("messages that the queue moves by itself leave their claims open; this worker looks for them in the dead-letter queue "+
+			w.cfg.Logger.Warn("messages that the queue moves by itself leave their claims open; this worker finds them in the dead-letter queue "+
 				"and settles their claims, and each look counts as a receive there", "dead_letter",
 				queuename.Of(w.moved), "every", settlePause)
 		}

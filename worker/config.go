@@ -169,23 +169,21 @@ func (c *Config) setDefaults() error {
 			"or set NoClaims to handle messages at least once")
 	bad.Add(c.Claims != nil && c.NoClaims, "Claims and NoClaims are both set: remove one of them")
 	bad.Add(c.DeleteBodies && c.Offload == nil, "DeleteBodies is set, and Offload is missing")
-	bad.Add(c.Concurrency < 0, "Concurrency is %d: it is at least 1", c.Concurrency)
-	bad.Add(c.BatchSize < 1 || c.BatchSize > sqslimits.ReceiveMax, "BatchSize is %d: it is 1 to %d",
-		c.BatchSize, sqslimits.ReceiveMax)
-	bad.Add(c.Prefetch < 0, "Prefetch is %d: it is not negative", c.Prefetch)
-	bad.Add(c.Lease < leaseMin || c.Lease > sqslimits.VisibilityMax, "Lease is %v: it is %v to %v",
-		c.Lease,
-		leaseMin, sqslimits.VisibilityMax)
+	bad.Add(c.Concurrency < 0, "Concurrency is %d: it must be at least 1", c.Concurrency)
+	bad.Add(c.BatchSize < 1 || c.BatchSize > sqslimits.ReceiveMax,
+		"BatchSize is %d: it must be 1 to %d", c.BatchSize, sqslimits.ReceiveMax)
+	bad.Add(c.Prefetch < 0, "Prefetch is %d: it must not be negative", c.Prefetch)
+	bad.Add(c.Lease < leaseMin || c.Lease > sqslimits.VisibilityMax,
+		"Lease is %v: it must be %v to %v", c.Lease, leaseMin, sqslimits.VisibilityMax)
 	bad.Add(c.Lease%time.Second != 0, "Lease is %v: SQS counts in whole seconds", c.Lease)
 	bad.Add(c.Timeout < 0 || c.Timeout > timeoutMax,
-		"Timeout is %v: it is at most %v, because SQS ends a visibility timeout after %v",
-		c.Timeout,
-		timeoutMax, sqslimits.VisibilityMax)
-	bad.Add(c.Stall < 0, "Stall is %v: it is not negative", c.Stall)
-	bad.Add(c.Drain < 0, "Drain is %v: it is not negative", c.Drain)
-	bad.Add(c.Attempts < 0, "Attempts is %d: it is at least 1", c.Attempts)
+		"Timeout is %v: it must be at most %v, because SQS ends a visibility timeout after %v",
+		c.Timeout, timeoutMax, sqslimits.VisibilityMax)
+	bad.Add(c.Stall < 0, "Stall is %v: it must not be negative", c.Stall)
+	bad.Add(c.Drain < 0, "Drain is %v: it must not be negative", c.Drain)
+	bad.Add(c.Attempts < 0, "Attempts is %d: it must be at least 1", c.Attempts)
 	bad.Add(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > sqslimits.VisibilityMax,
-		"RetryBase and RetryMax are %v and %v: they are at most %v", c.RetryBase, c.RetryMax,
+		"RetryBase and RetryMax are %v and %v: they must be at most %v", c.RetryBase, c.RetryMax,
 		sqslimits.VisibilityMax)
 	return bad.Err("worker")
 }

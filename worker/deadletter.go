@@ -23,7 +23,7 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 		reason)
 	attributes, ok := w.deadAttributes(d, reason)
 	if !ok {
-		w.cfg.Logger.Warn("a message with ten attributes is not to be handled again; it is left to the queue's redrive policy to move it",
+		w.cfg.Logger.Warn("cannot dead-letter a message with ten attributes: it stays in the queue until the redrive policy moves it",
 			"key", d.Key, "message", d.ID, "reason", reason)
 		w.hide(d, later)
 		return false

@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		"later":                  {facts: handled(later), want: letGo(time.Hour, "closed")},
 		"later, last attempt":    {facts: handled(later, last), want: letGo(time.Hour, "closed")},
 		"unavailable":            {facts: handled(unavailable, last), want: letGo(pause, "sick")},
-		"timeout":                {facts: handled(gone, stopped(ErrTimeout)), want: again("the handler has run for as long as it may: gone", gone)},
+		"timeout":                {facts: handled(gone, stopped(ErrTimeout)), want: again("the handler exceeded its time limit: gone", gone)},
 		"timeout, said so":       {facts: handled(ErrTimeout, stopped(ErrTimeout)), want: again(ErrTimeout.Error(), ErrTimeout)},
 		"later, after a timeout": {facts: handled(later, stopped(ErrTimeout)), want: letGo(time.Hour, "closed")},
 		"draining":               {facts: handled(gone, stopped(ErrDraining), last), want: letGo(0, "the worker stops")},

@@ -33,8 +33,8 @@
 //   - Attempts are counted in the ledger when a handler begins. Receives do not count, so
 //     throttling, restarts and busy keys use up no attempts. When the attempts of a message are
 //     used up, the worker moves it to the dead-letter queue, with the reason.
-//   - If the maxReceiveCount of the queue leaves no room above the attempts, the queue may move
-//     messages by itself, and no worker sees them again. The worker looks for them in the
+//   - If the maxReceiveCount of the queue leaves too little room above the attempts, the queue may
+//     move messages by itself, and no worker sees them again. The worker looks for them in the
 //     dead-letter queue every few minutes, and records their claims as exhausted. MovedLetters
 //     describes the effects of such a look.
 //   - On a FIFO queue, messages of one group are handled one after the other, in order. A message

@@ -85,10 +85,10 @@ var (
 	ErrLost = errors.New("the lease of the message was lost")
 
 	// ErrTimeout: the handler has run for Config.Timeout.
-	ErrTimeout = errors.New("the handler has run for as long as it may")
+	ErrTimeout = errors.New("the handler exceeded its time limit")
 
 	// ErrStalled: Message.Progress has not been called for Config.Stall.
-	ErrStalled = errors.New("the handler has made no progress for as long as it may")
+	ErrStalled = errors.New("the handler made no progress within its time limit")
 
 	// ErrDraining: the worker stops, and Config.Drain is over.
 	ErrDraining = errors.New("the worker is stopping")

@@ -254,9 +254,9 @@ func TestTimeout(t *testing.T) {
 			cfg.Timeout, cfg.Drain = 5*time.Minute, 20*time.Second
 			stop := r.start(cfg)
 			r.sleep(10 * time.Minute)
-			want := []string{"failed a the handler has run for as long as it may", "done a 0s"}
+			want := []string{"failed a the handler exceeded its time limit", "done a 0s"}
 			if !listens {
-				want = []string{"abandoned a the handler has run for as long as it may", "done a 0s"}
+				want = []string{"abandoned a the handler exceeded its time limit", "done a 0s"}
 			}
 			r.wantLines(want, "failed", "done", "abandoned", "lost")
 			if listens {
@@ -291,7 +291,7 @@ func TestStall(t *testing.T) {
 		cfg.Attempts = 1
 		stop := r.start(cfg)
 		r.sleep(time.Hour)
-		r.wantLines([]string{"failed hangs the handler has made no progress for as long as it may", "done moves 30m0s"}, "failed", "done", "lost")
+		r.wantLines([]string{"failed hangs the handler made no progress within its time limit", "done moves 30m0s"}, "failed", "done", "lost")
 		r.wantCount(r.dead, 1)
 		r.mustStop(stop)
 	})

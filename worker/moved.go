@@ -148,7 +148,7 @@ func (w *Worker) lookForMoved(ctx context.Context) (settled bool) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.cfg.Logger.Warn("the claims of messages that the queue moved by itself cannot be settled",
+		w.cfg.Logger.Warn("cannot settle the claims of messages that the queue moved by itself",
 			"dead_letter", queuename.Of(w.moved), "error", err)
 	}
 	return settled

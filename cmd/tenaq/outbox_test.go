@@ -59,7 +59,7 @@ func TestOutboxDrains(t *testing.T) {
 	defer queue.Close()
 	t.Setenv("TENAQ_ENDPOINT_URL", queue.URL)
 	t.Setenv("TENAQ_OUTBOX", "sqlite:"+filepath.Join(t.TempDir(), "app.db"))
-	wantExecute(t, cli.ExitOK, "made an outbox", "outbox", "init", "--create")
+	wantExecute(t, cli.ExitOK, "created the outbox", "outbox", "init", "--create")
 	wantExecute(t, cli.ExitOK, "", "outbox", "enqueue", "hello", "--to", "orders")
 
 	ctx, stop := context.WithCancel(t.Context())

@@ -283,7 +283,7 @@ func TestOutboxBesideForeignTable(t *testing.T) {
 				"deliver_after, created_at, generation; "+tt.want+". Nothing was changed. Use another table: tenaq outbox init --table tenaq_outbox", "outbox", "init")
 			wantExecute(t, cli.ExitNotFound, "there is no outbox in table outbox of", "outbox", "enqueue", "hello", "--to", "q")
 			wantExecute(t, cli.ExitNotFound, "check --db, TENAQ_OUTBOX and --table", "outbox", "status")
-			wantExecute(t, cli.ExitOK, "made an outbox in table tenaq_outbox of", "outbox", "init", "--table", "tenaq_outbox")
+			wantExecute(t, cli.ExitOK, "created the outbox in table tenaq_outbox of", "outbox", "init", "--table", "tenaq_outbox")
 			wantExecute(t, cli.ExitOK, "", "outbox", "enqueue", "hello", "--to", "q", "--table", "tenaq_outbox")
 			wantExecute(t, cli.ExitOK, `"pending": 1`, "outbox", "status", "--json", "--table", "tenaq_outbox")
 			wantExecute(t, cli.ExitOK, "no replays", "outbox", "replay", "list", "--table", "tenaq_outbox")

@@ -29,7 +29,11 @@ func PickAll() *Pick { return &Pick{all: true} }
 func (p *Pick) Register(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&p.value, p.By, "", what+" all "+p.Many+" of this `"+p.By+"`")
 	flags.BoolVar(&p.all, "all", false, what+" all "+p.Many)
-	flags.BoolVar(&p.run, "run", false, "do it; without this flag the "+p.Many+" are only listed")
+	run := "do it; without this flag the " + p.Many + " are only listed"
+	if !p.Always {
+		run = "needed for more than one " + p.One + "; otherwise they are listed"
+	}
+	flags.BoolVar(&p.run, "run", false, run)
 }
 
 // Choose takes the ids of a command line. There has to be one way of choosing.

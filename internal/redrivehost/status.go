@@ -282,9 +282,9 @@ func (s *Status) drainText() string {
 	case s.Breaker.State == breaker.Open:
 		return "unknown: the breaker is open"
 	case s.Drain == nil:
-		return "unknown: no dead letter came to an end in the last hour"
+		return "unknown: no dead letter was completed or parked in the last hour"
 	}
-	return fmt.Sprintf("in about %s, at the rate of the last %s (%d came to an end) and if none are added", cli.SecondsText(*s.Drain), cli.SecondsText(s.EndedIn), s.Ended)
+	return fmt.Sprintf("in about %s, at the rate of the last %s (%d completed or parked), if none are added", cli.SecondsText(*s.Drain), cli.SecondsText(s.EndedIn), s.Ended)
 }
 
 func (s *Status) KindTable(now time.Time) cli.Table {

@@ -1,13 +1,13 @@
 // Package pgoutbox keeps an outbox in PostgreSQL, 13 or later.
 //
 // Programs write to the table in any language and with any statement. In their transaction, a
-// trigger notes new rows for the relays. Relays remember no place in the table, so they do not miss
+// trigger notes new rows for the relays. Relays keep no position in the table, so they do not miss
 // a transaction that commits late.
 //
-// A row with an order to keep makes its transaction wait until other transactions that have written
-// to the same stream end; a row without one never waits. The order is that of the commits, under
-// every isolation level. A role that writes needs only USAGE on the schema and INSERT on the table.
-// Rows do not change after they are written. To take back a row that was not sent, delete it.
+// An insert into a stream (a queue and a group) waits until other transactions that wrote to the
+// stream end; other inserts never wait. The order is that of the commits, under every isolation
+// level. A role that writes needs only USAGE on the schema and INSERT on the table. Rows do not
+// change after they are written. To take back a row that was not sent, delete it.
 //
 // All times are by the clock of the server. Relays work under read committed, whatever the default
 // of the database is, so they cause no serialization failures in programs. An answered write of a

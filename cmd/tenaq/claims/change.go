@@ -104,7 +104,7 @@ func (c *change) command(
 	}
 	f.RegisterRetention(cmd)
 	cmd.Flags().StringVar(&c.reason, "reason", "", "reason, recorded in the entry, as `text`")
-	cmd.Flags().BoolVar(&c.force, "force", false, "although the lease runs or the work is done")
+	cmd.Flags().BoolVar(&c.force, "force", false, "even if the lease runs or the work is done")
 	return cmd
 }
 

@@ -23,8 +23,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
 		Short: "Show claims, decide what the ledger cannot, and find stuck work",
-		Long: `Look into the ledger of claims, decide what it cannot decide, and find stuck
-work.
+		Long: `Show the ledger of claims, decide what it cannot decide, and find stuck work.
 
 Workers claim the key of a message before they work on it, so the ledger knows
 what is in progress, by whom, and what was done. The states of an entry:

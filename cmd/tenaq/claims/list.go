@@ -33,7 +33,7 @@ func newListCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 whose keys begin with PREFIX. If there are none the exit code is 0.
 
 AGE is the time since the last write of the entry. A holder writes it several
-times per lease, so if the age exceeds the lease no worker is at it: the state
+times per lease, so if the age exceeds the lease, no worker has it: the state
 says "lease over". DynamoDB has no clock: ages are unknown there, --older-than
 is rejected, and a listing reads the whole table.
 
@@ -146,7 +146,7 @@ too.`,
 	cli.Duration(flags, &least, "older-than", "15m", "minimum idle time, a `duration`")
 	cli.Number(flags, &limit, "limit", records.ListMax, 1, records.ListMax,
 		"list at most this `number` of claims")
-	flags.BoolVar(&scan, "scan", false, "read all claims, although there is an index")
+	flags.BoolVar(&scan, "scan", false, "read all claims, even if there is an index")
 	return cmd
 }
 

@@ -31,10 +31,10 @@ func newRecordsInitCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 	var show, index bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the file or the tables for records",
-		Long: `Make the file or the tables for records, or bring older ones up to date. The
-command may be repeated at any time. Commands that write records make a missing
-SQLite file and missing tables of PostgreSQL by themselves.
+		Short: "Create the file or the tables for records",
+		Long: `Create the file or the tables for records, or bring older ones up to date. You
+can repeat the command at any time. Commands that write records create a missing
+SQLite file and missing PostgreSQL tables by themselves.
 
 --print prints SQL, or a CloudFormation template for DynamoDB, and changes
 nothing. In PostgreSQL the tables belong to the role that applies it. Other

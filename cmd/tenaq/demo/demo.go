@@ -78,7 +78,7 @@ The seed decides what clients do and which process is killed. Processes do not
 repeat themselves exactly, so two runs with one seed are similar and not equal.
 
 The scenario outbox keeps its database in an SQLite file. With --db it makes a
-schema in a PostgreSQL and drops it at the end.`,
+schema in a PostgreSQL database and drops it at the end.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
   tenaq demo redrive --long --verbose

@@ -17,30 +17,30 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outbox",
 		Short: "Send what programs have written into the outbox of their database",
-		Long: `Send what programs have written into the outbox of their database, and look
-after it.
+		Long: `Send the messages that programs write into the outbox of their database, and
+manage the outbox.
 
-A program writes a row of its business and a row about the message into one
-database, in one transaction: the database has both or neither. A relay sends
-the message afterwards, at least once, even if programs or relays die. Any
-language writes to an outbox with an INSERT. The columns are those of Debezium's
-outbox event router, and more:
+A program writes a business row and a row about the message into its database,
+in one transaction: the database has both or neither. A relay then sends the
+message, at least once, even if programs or relays die. A program in any
+language writes to the outbox with an INSERT. The columns are those of
+Debezium's outbox event router, and a few more:
 
   INSERT INTO outbox (aggregatetype, aggregateid, type, payload)
   VALUES ('orders', '17', 'order_placed', '{"id": 17}')
 
-A row that its queue refuses is tried again. When its attempts are used up it is
-set aside with the reason, until you release or discard it: see "tenaq outbox
-parked". docs/outbox.md has the details.
+If the queue refuses a row, the relay tries it again. After the last attempt the
+relay sets the row aside, with the reason, until you release or discard it: see
+"tenaq outbox parked". docs/outbox.md has the details.
 
 --db or TENAQ_OUTBOX names the database to which the programs write:
 
-  postgres://USER@HOST/DATABASE    PostgreSQL; psql takes the same
-  sqlite:PATH                      a file of SQLite; it gets WAL mode
+  postgres://USER@HOST/DATABASE    PostgreSQL, in any form that psql accepts
+  sqlite:PATH                      an SQLite file, which is set to WAL mode
 
 The table is called outbox. --table, or ?tenaq_table=NAME at the end of the
 address, names another one: NAME, or SCHEMA.NAME in PostgreSQL. All commands and
-programs need the same name. Other users of the machine can see a command line:
+programs need the same name. Other users of a machine can read command lines:
 put a password into PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`,
 		Example: `  tenaq outbox init --db postgres://app@db.example.com/app
   tenaq outbox relay --db postgres://app@db.example.com/app
@@ -75,7 +75,7 @@ func (f *flags) open(ctx context.Context) (*openOutbox, error) {
 	there, err := place.Exists(ctx)
 	if err == nil && !there {
 		err = cli.Codedf(cli.ExitNotFound,
-			"there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or make it with: tenaq outbox init", place)
+			"there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or create it with: tenaq outbox init", place)
 	}
 	var box box
 	if err == nil {
@@ -113,13 +113,13 @@ func newInitCmd(a *cli.App, f *flags) *cobra.Command {
 	var show, create bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make the tables of an outbox",
-		Long: `Make the tables and triggers of an outbox in the database of a program, or bring
-older ones up to date. The command may be repeated at any time, also while
-programs write and relays run. No other command makes tables.
+		Short: "Create the tables of an outbox",
+		Long: `Create the tables and triggers of an outbox in the database of a program, or
+bring older ones up to date. You can repeat the command at any time, also while
+programs write and relays run. No other command creates tables.
 
-If a table of that name was made for something else, init does not change it. It
-lists what the table lacks and exits with code 4. Use --table then.
+If a table of that name was created for something else, init does not change it.
+It lists what the table lacks and exits with code 4. Use --table then.
 
 --print prints the SQL and changes nothing. In PostgreSQL the tables belong to
 the role that applies it. Other roles need:
@@ -140,11 +140,11 @@ the role that applies it. Other roles need:
 			defer place.Close()
 			return a.InitPlace(cmd.Context(), place, show, func(ctx context.Context) error {
 				return place.Make(ctx, create)
-			}, "outbox", "made an outbox in %s", "the outbox in %s is up to date")
+			}, "outbox", "created the outbox in %s", "the outbox in %s is up to date")
 		},
 	}
 	cmd.Flags().BoolVar(&show, "print", false, "print the SQL and change nothing")
-	cmd.Flags().BoolVar(&create, "create", false, "make a missing file of SQLite, too")
+	cmd.Flags().BoolVar(&create, "create", false, "create a missing SQLite file")
 	return cmd
 }
 

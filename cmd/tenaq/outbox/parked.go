@@ -17,13 +17,12 @@ import (
 func newParkedCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at rows that relays set aside, and release or discard them",
-		Long: `Look at the rows of an outbox that relays have set aside, and send them after
-all or delete them.
+		Short: "Show rows that relays set aside, and release or discard them",
+		Long: `Show the rows of an outbox that relays have set aside, and send or delete them.
 
-A relay sets a row aside with the reason when its queue has refused it as often
-as the relay tries, or when no queue would ever take it. Such a row holds up
-nothing: later rows of its group are sent.
+A relay sets a row aside, with the reason, when its queue has refused it
+--attempts times, or when no queue could ever accept it. Such a row delays no
+other: later rows of its group are sent.
 
 ROW is the id of a row, or the beginning of one.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
@@ -33,12 +32,12 @@ ROW is the id of a row, or the beginning of one.`,
 	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f),
 		newActCmd(a, f, &act{
 			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Box.Release,
-			short: "Send rows after all that were set aside",
-			long: `Send rows after all that were set aside. They get all their attempts again, and
-go to the ends of their groups, because later rows were sent already. A row that
-no queue takes is set aside again: discard it, and write a correct one.
+			short: "Send rows that were set aside",
+			long: `Send rows that were set aside. They get all their attempts again, and go to the
+ends of their groups, because later rows have already been sent. A row that no
+queue can accept is set aside again: discard it, and write a correct one.
 
-One row is released at once. Several are only listed unless you add --run.`,
+A single row is released at once. Several are only listed unless you add --run.`,
 		}),
 		newActCmd(a, f, &act{
 			Pick: cli.Pick{Verb: "discard", Always: true}, done: "discarded",

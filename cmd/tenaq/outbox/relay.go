@@ -44,14 +44,14 @@ pauses and sets the row aside after --attempts. If a queue is missing, cannot be
 reached or refuses the credentials, its rows wait; rows for other queues are
 sent.
 
-At the first SIGTERM or interrupt the relay claims nothing more, finishes its
-requests and gives the rest back; the second ends it at once. Other relays send
-the rows of a relay that died after its --lease. The log goes to standard error
-and never has bodies.
+At the first SIGTERM or interrupt the relay leases no more rows, finishes its
+requests and gives the other rows back; a second one ends it at once. If a relay
+dies, other relays send its rows after its --lease. The log goes to standard
+error and never contains bodies.
 
---once sends what is due and ends. It leaves a queue that takes no messages
+--once sends what is due and ends. It gives up a queue that accepts no messages
 after five attempts. --until-empty ends when no row is pending: it waits for
-queues, for rows whose time has not come, for next attempts and for other
+queues, for rows that are not due yet, for further attempts and for other
 relays. Both print how many rows were sent. The exit code is 5 if others were
 refused, set aside or left, and 1 if none was sent.
 
@@ -215,7 +215,7 @@ func (o *openOutbox) verdict(
 		add(true, "the outbox does not say what is left: %v", explain(o.place, failure))
 	default:
 		v.Left = &left.Due
-		add(left.Due > 0, "%d left, because a queue takes no messages now: %s; see above", left.Due,
+		add(left.Due > 0, "%d left, because a queue accepts no messages now: %s; see above", left.Due,
 			strings.Join(sick, ", "))
 	}
 	if err := a.Result(v, "sent %s", rowsText(int(v.Sent))); err != nil || len(bad) == 0 {

@@ -88,7 +88,7 @@ whose columns are named like those of an outbox; dedup_id or id names the work.
 		"`number` of the generation (default: a new one)")
 	cli.Number(flags, &f.samples, "samples", 5, 0, 0, "`number` of messages that the plan shows")
 	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")
-	flags.BoolVar(&f.beside, "beside", false, "run although another replay has not ended")
+	flags.BoolVar(&f.beside, "beside", false, "run even if another replay has not ended")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag only the plan is printed")
 	cmd.AddCommand(newReplayListCmd(a, o), newReplayShowCmd(a, o), newReplayContinueCmd(a, f),
 		newReplayCancelCmd(a, o))

@@ -196,7 +196,7 @@ func (m *observer) outcome(msg *worker.Message, o worker.Outcome) {
 func (m *observer) checkMemo(log *slog.Logger, text []byte) {
 	var memo pipeMemo
 	if json.Unmarshal(text, &memo) == nil && memo.Queue != "" && memo.Queue != m.queue {
-		log.Warn("this key was first claimed for another queue; if that was different work, give one of them a --ledger of its own",
+		log.Warn("this key was first claimed for another queue; if that was different work, give one of the queues a --ledger of its own",
 			"other_queue", memo.Queue)
 	}
 }

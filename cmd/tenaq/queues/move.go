@@ -87,7 +87,7 @@ func (t *moveTask) bar(took time.Duration) string {
 
 func (t *moveTask) destination() string {
 	if t.Destination == "" {
-		return "where they came from"
+		return "the source queue of each"
 	}
 	return cli.QueueNameOf(t.Destination)
 }

@@ -18,9 +18,9 @@ import (
 func newParkedCmd(a *cli.App, r *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parked",
-		Short: "Look at parked messages, and release or discard them",
-		Long: `Look at the messages that redrivers put into a parking lot, and send them back
-to work or delete them.
+		Short: "Show parked messages, and release or discard them",
+		Long: `Show the messages that redrivers put into a parking lot, and send them back to
+work or delete them.
 
 A parked message says why it was parked, why it failed last, and where it came
 from. Messages that fail in one way, except for numbers and names, are of one
@@ -264,10 +264,10 @@ same work as before: it keeps its key and its generation, so completed work is
 not done again. If the command ends between the send and the delete, the message
 is in both queues, and can be released again.
 
-One message is released at once. Several are only listed unless you add --run.
+A single message is released at once. Several are only listed without --run.
 The exit code is 5 if some could not be released, and 1 if none could.`,
 		Example: `  tenaq redrive parked release orders-parking 1b4d8a2e
-  tenaq redrive parked release orders-parking --kind 2p7d1xk           # lists them
+  tenaq redrive parked release orders-parking --kind 2p7d1xk           # lists several
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run
   tenaq redrive parked release orders-parking --all --to orders-by-hand --run`,
 		Args: cli.Wants(1, 2),

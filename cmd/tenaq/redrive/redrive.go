@@ -137,8 +137,8 @@ func newResumeCmd(a *cli.App, f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume QUEUE",
 		Short: "End a pause",
-		Long: `End a pause: the redrivers of a dead-letter queue go on with their next step. If
-they are not paused, nothing changes.`,
+		Long: `End a pause: the redrivers of a dead-letter queue continue with their next step.
+If they are not paused, nothing changes.`,
 		Example: `  tenaq redrive resume orders-dlq`,
 		Args:    cli.Wants(1, 1),
 		RunE: f.withView(a, &redrive.Policy{}, f.OpenExisting,

@@ -174,7 +174,7 @@ func findAll(ctx context.Context, loops []*redrivehost.Loop, logger *slog.Logger
 		if err := l.Find(ctx); err != nil {
 			missing, last = missing+1, err
 			if len(loops) > 1 {
-				logger.Warn("not redriven for now", "queue", cli.QueueNameOf(l.Spec.DeadLetter),
+				logger.Warn("dead-letter queue not redriven, trying again", "queue", cli.QueueNameOf(l.Spec.DeadLetter),
 					"error", err)
 			}
 		}

@@ -95,7 +95,7 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			log.log.Warn("writes stall", "reason", info.Reason)
 		},
-		WriteStallEnd: func() { log.log.Warn("writes go on") },
+		WriteStallEnd: func() { log.log.Warn("writes resumed") },
 	}
 	return p
 }

@@ -176,7 +176,7 @@ var templates = []template{
 	},
 	{
 		kind: KindOldestAge, says: "the oldest message was sent more than an hour ago",
-		advice:   "Consumers do not keep up, or its retries fail, or an earlier message of its group blocks it. Run tenaq peek QUEUE --limit 10, and check that the workers run.",
+		advice:   "Consumers do not keep up, or the oldest message fails again and again, or an earlier message of its group blocks it. Run tenaq peek QUEUE --limit 10, and check that the workers run.",
 		applies:  func(v *view) bool { return !v.dead },
 		may:      func(v *view) bool { return v.gauge.Age > 3600_000 },
 		rule:     highest(tenaqSQS, nameAge, 3600, 5, 5),

@@ -119,7 +119,7 @@ func checkLateDeletes(q *Examined) Finding {
 	const do = "work was done twice: renew or lengthen the visibility timeout, and guard the work with a claim (tenaq pipe --records)"
 	switch {
 	case t.stale == 0:
-		return fine("none of %.0f deletes came late", t.deleted).with(figures)
+		return fine("0 of %.0f deletes came late", t.deleted).with(figures)
 	case t.stale*100 < t.deleted:
 		return warning(do, "%s", says).with(figures)
 	}
