@@ -197,4 +197,7 @@ func (c *Crew) close() {
 	c.cancel(nil)
 	_ = c.server.Close()
 	_ = c.log.Close()
+	if len(c.reports) == 0 { // an empty log is no evidence, and the directory would be kept for it
+		_ = os.Remove(c.log.Name())
+	}
 }
