@@ -36,7 +36,7 @@ type metricStat struct {
 type putMetricDataInput struct {
 	Namespace              string        `cw:"required,min=1,max=255"`
 	MetricData             []metricDatum `cw:"max=1000"`
-	EntityMetricData       given         `refuse:"nothing is known about entities; use MetricData"`
+	EntityMetricData       given         `refuse:"entities are not kept; use MetricData"`
 	StrictEntityValidation given         // of what is refused anyway
 }
 

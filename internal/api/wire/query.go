@@ -108,7 +108,7 @@ func (n *Node) List(limit int) ([]Value, error) {
 	for number, c := range members.children { // sorted below
 		i, err := strconv.ParseUint(number, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no place in a list", Quote(number))
+			return nil, fmt.Errorf("%s is not the number of a list element", Quote(number))
 		}
 		elements = append(elements, element{i, c})
 	}

@@ -117,7 +117,7 @@ func TestQueueChecks(t *testing.T) {
 		{"late deletes", testQueue("orders"), "", ""},
 		{"late deletes", with(testQueue("orders"), func(q *Examined) {
 			q.times = measuredAt(serverTimes, nil, counter("tenaq_queue_deleted_total", 9, "handle", "current"))
-		}), OK, "none of 9"},
+		}), OK, "0 of 9"},
 		{"late deletes", with(testQueue("orders"), func(q *Examined) {
 			q.times = measuredAt(serverTimes, nil, counter("tenaq_queue_deleted_total", 9, "handle", "current"), counter("tenaq_queue_deleted_total", 1, "handle", "stale"))
 		}), Problem, "1 of 10 deletes"},

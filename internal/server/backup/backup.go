@@ -37,13 +37,13 @@ const (
 
 var (
 	// ErrCut: the backup ends before its end.
-	ErrCut = errors.New("the backup was cut off")
+	ErrCut = errors.New("the backup is truncated")
 
 	// ErrNotBackup: it is something else, or not what was written.
-	ErrNotBackup = errors.New("this is no backup as it was written")
+	ErrNotBackup = errors.New("this is not a backup, or it was changed")
 
 	// ErrNewer: a later version of the program wrote it.
-	ErrNewer = errors.New("the backup is of a later version of this program")
+	ErrNewer = errors.New("the backup is from a newer version of this program")
 )
 
 // A Manifest says what a backup is of.
@@ -71,7 +71,7 @@ func checkName(name string) error {
 	case name == "witness", name == "alarms.json":
 		return nil
 	}
-	return fmt.Errorf("%w: it has an entry %q", ErrNotBackup, name)
+	return fmt.Errorf("%w: it has the unexpected entry %q", ErrNotBackup, name)
 }
 
 // Write writes a backup. When it fails, what was written is known to be cut off.
@@ -143,7 +143,7 @@ func Read(
 		case err != nil:
 			return m, err
 		case !ok, seen[name], first != (name == manifestName):
-			return m, fmt.Errorf("%w: its entry %q is not where it belongs", ErrNotBackup, name)
+			return m, fmt.Errorf("%w: its entry %q is in the wrong place", ErrNotBackup, name)
 		}
 		seen[name] = true
 		sum := sha256.New()
@@ -163,7 +163,7 @@ func Read(
 			case err != nil:
 				return m, err
 			case string(text) != sums.sums.String():
-				return m, fmt.Errorf("%w: its files do not have the checksums that it says they have", ErrNotBackup)
+				return m, fmt.Errorf("%w: its files do not match their checksums", ErrNotBackup)
 			}
 			return m, t.last()
 		default:
@@ -189,7 +189,7 @@ func readManifest(text []byte) (m Manifest, err error) {
 	case err != nil || m.Format < 1:
 		return m, fmt.Errorf("%w: its manifest cannot be read", ErrNotBackup)
 	case m.Format > Format:
-		return m, fmt.Errorf("%w: its form is %d, and this one knows forms up to %d: use that version", ErrNewer, m.Format, Format)
+		return m, fmt.Errorf("%w: it has format %d, and this version reads formats up to %d: use the newer version", ErrNewer, m.Format, Format)
 	}
 	return m, nil
 }
@@ -197,7 +197,7 @@ func readManifest(text []byte) (m Manifest, err error) {
 func all(r io.Reader, most int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%w: an entry of it is too large", ErrNotBackup)
+		err = fmt.Errorf("%w: it has an entry that is too large", ErrNotBackup)
 	}
 	return text, err
 }

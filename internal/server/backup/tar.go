@@ -92,7 +92,7 @@ func (r *reader) next() (name string, size int64, ok bool, err error) {
 	size, err1 := strconv.ParseInt(string(b[124:135]), 8, 64)
 	at, err2 := strconv.ParseInt(string(b[136:147]), 8, 64)
 	if err1 != nil || err2 != nil || size < 0 || at < 0 || b != header(name, size, at) {
-		return "", 0, false, fmt.Errorf("%w: a header in it is of another kind", ErrNotBackup)
+		return "", 0, false, fmt.Errorf("%w: it has a header of another kind", ErrNotBackup)
 	}
 	r.left, r.skip = io.LimitedReader{R: r.in, N: size}, fill(size)
 	return name, size, true, nil
@@ -111,7 +111,7 @@ func (r *reader) Read(p []byte) (int, error) {
 func (r *reader) last() error {
 	_, _, more, err := r.next()
 	if more {
-		err = fmt.Errorf("%w: there is more behind its checksums", ErrNotBackup)
+		err = fmt.Errorf("%w: it has data after its checksums", ErrNotBackup)
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (r *reader) zeros(n int64) error {
 		return cut(err)
 	}
 	if len(bytes.Trim(b, "\x00")) > 0 {
-		return fmt.Errorf("%w: there is something between its files", ErrNotBackup)
+		return fmt.Errorf("%w: it has data between its files", ErrNotBackup)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *reader) end() error {
 	}
 	switch n, err := io.CopyN(io.Discard, r.in, 1); {
 	case n > 0:
-		return fmt.Errorf("%w: there is more behind its end", ErrNotBackup)
+		return fmt.Errorf("%w: it has data after its end", ErrNotBackup)
 	case !errors.Is(err, io.EOF):
 		return err
 	}
