@@ -197,6 +197,8 @@ func (c *Crew) close() {
 	c.cancel(nil)
 	_ = c.server.Close()
 	_ = c.log.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.reports) == 0 { // an empty log is no evidence, and the directory would be kept for it
 		_ = os.Remove(c.log.Name())
 	}
