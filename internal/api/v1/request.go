@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/json"
+	"errors"
 	"mime"
 	"net/http"
 	"slices"
@@ -72,9 +73,21 @@ func (c *call) read(in any) error {
 	}
 	if err := json.Unmarshal(c.body, in); err != nil {
 		return sqswire.Errorf(sqswire.InvalidParameterValue,
-			"The body does not have the expected JSON: %s.", err.Error())
+			"The body does not have the expected JSON: %s.", faultOf(err))
 	}
 	return nil
+}
+
+// faultOf returns the text of an error of json.Unmarshal, without names of Go types.
+func faultOf(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err.Error()
+	case wrong.Field == "":
+		return "it must be an object, not " + wrong.Value
+	}
+	return wrong.Field + " must be a " + wrong.Type.Kind().String() + ", not " + wrong.Value
 }
 
 // timeText is a time in Unix milliseconds as /v1 shows it; nil for never.
