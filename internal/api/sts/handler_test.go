@@ -1,6 +1,8 @@
 package sts
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -11,8 +13,13 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"tenaq/internal/door/auth"
+	"tenaq/internal/door/credentials"
 )
 
 const form = "application/x-www-form-urlencoded; charset=utf-8"
@@ -79,6 +86,33 @@ func TestAnswers(t *testing.T) {
 		}
 		if strings.Contains(got, "text/xml") && xml.Unmarshal(w.Body.Bytes(), new(struct{})) != nil || strings.Contains(got, "application/json") && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s: cannot be parsed: %s", test.name, w.Body)
+		}
+	}
+}
+
+// The signature is of the body, and is verified before the body is decoded: a changed body is not
+// told which action it has.
+func TestChangedBody(t *testing.T) {
+	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything"), Account: "000000000000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(auth.New(auth.Config{Credentials: keys, Account: "000000000000", Region: "us-east-1"}))
+	const ask = "Action=GetCallerIdentity&Version=2011-06-15"
+	for body, want := range map[string]string{
+		ask:                 "<Arn>arn:aws:iam::000000000000:user/TQALL001</Arn>",
+		"Action=AssumeRole": "<Code>SignatureDoesNotMatch</Code>",
+		"":                  "<Code>SignatureDoesNotMatch</Code>",
+	} {
+		r, sum := post(body), sha256.Sum256([]byte(ask))
+		if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "TQALL001", SecretAccessKey: "canary-of-everything"}, r,
+			hex.EncodeToString(sum[:]), "sts", "us-east-1", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%q: got %d %s, want %s", body, w.Code, w.Body, want)
 		}
 	}
 }
