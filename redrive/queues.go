@@ -126,7 +126,7 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 		url, err = sqsqueue.URLOf(ctx, w.cfg.Client, arn)
 		switch {
 		case errors.Is(err, sqsqueue.ErrNotARN):
-			return target{}, errors.New("the message does not say which queue it came from: set a target queue")
+			return target{}, errors.New("the message does not say which queue it came from: set a target queue with --target (Config.TargetURL)")
 		case err != nil:
 			return target{}, fmt.Errorf("the queue it came from, %s: %w", arn, err)
 		}

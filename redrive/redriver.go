@@ -198,7 +198,7 @@ func (r *Redriver) load(ctx context.Context) (State, records.Version, error) {
 	}
 	var s State
 	if err := json.Unmarshal(found.Value, &s); err != nil {
-		return State{}, 0, fmt.Errorf("%w: %w: delete the record %q to begin anew", errState, err,
+		return State{}, 0, fmt.Errorf("%w: %w: delete the record %q to start over", errState, err,
 			r.key)
 	}
 	if s.Version != stateVersion {

@@ -71,7 +71,7 @@ func openExisting(ctx context.Context, place RecordsPlace) (*RecordStore, error)
 	there, err := place.Exists(ctx)
 	if err == nil && !there {
 		err = Codedf(ExitNotFound,
-			"there are no records in %s; check --records and TENAQ_RECORDS, or make them with: tenaq records init", place)
+			"there are no records in %s; check --records and TENAQ_RECORDS, or create them with: tenaq records init", place)
 	}
 	return openPlace(ctx, place, err)
 }

@@ -131,7 +131,7 @@ func (l *look) close() {
 
 func (l *look) noteUnseen(a *cli.App) {
 	if l.unseen > 0 {
-		a.Note("%s counts about %s: they are hidden, behind others of their group, or beyond --limit", l.name, cli.Counted(l.unseen, "more message", "more messages"))
+		a.Note("%s counts about %s: hidden, behind others of a group, or beyond --limit", l.name, cli.Counted(l.unseen, "more message", "more messages"))
 	}
 }
 
