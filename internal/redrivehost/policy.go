@@ -89,7 +89,20 @@ func (f *policyFlag) String() string {
 	return ""
 }
 
-func (f *policyFlag) Set(text string) error { return f.Apply(f.policy, text) }
+// Set reads the text of the flag. Empty text means the default, as of an unset shell variable.
+func (f *policyFlag) Set(text string) error {
+	if text == "" {
+		usual := DefaultPolicy()
+		switch v := f.of(f.policy).(type) {
+		case *time.Duration:
+			*v = *f.of(&usual).(*time.Duration)
+		case *int:
+			*v = *f.of(&usual).(*int)
+		}
+		return nil
+	}
+	return f.Apply(f.policy, text)
+}
 
 // PolicyFlags adds the flags of a policy, which begins as the default.
 func PolicyFlags(flags *pflag.FlagSet) *redrive.Policy {
