@@ -29,8 +29,9 @@ func (f *ClaimsFlags) Register(cmd *cobra.Command) {
 
 // RegisterRetention adds the flag of commands that write entries, or that judge by missing ones.
 func (f *ClaimsFlags) RegisterRetention(cmd *cobra.Command) {
-	Value(cmd.Flags(), &f.Retention, "retention", "360h", "retention `duration` of entries",
-		ParseDuration)
+	const usual = "360h" // also for empty text, as of an unset shell variable
+	Value(cmd.Flags(), &f.Retention, "retention", usual, "retention `duration` of entries",
+		func(text string) (time.Duration, error) { return ParseDuration(cmp.Or(text, usual)) })
 }
 
 type Ledger struct {

@@ -102,6 +102,9 @@ func Number[N int | int32 | int64](
 ) {
 	v := &value{kind: "int", set: func(text string) error {
 		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			text = strconv.Quote(text)
+		}
 		switch {
 		case high > 0 && (err != nil || n < int64(low) || n > int64(high)):
 			return fmt.Errorf("%s is not a number from %d to %d", text, low, high)

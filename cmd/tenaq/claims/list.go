@@ -72,7 +72,8 @@ is rejected, and a listing reads the whole table.
 				case unknown:
 					return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
 				}
-				filtered := prefix != "" || len(wanted) > 0 || cmd.Flags().Changed("older-than")
+				filtered := prefix != "" || len(wanted) > 0 ||
+					cmd.Flag("older-than").Value.String() != ""
 				return printClaims(a, l, found, more,
 					"no claims"+cli.OrEmpty(filtered, " that match"), "AGE",
 					func(d *document) time.Duration { return d.age })
