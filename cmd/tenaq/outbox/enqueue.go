@@ -77,7 +77,7 @@ members are those of "tenaq outbox parked show --json":
 	flags.StringVar(&f.m.Dedup, "dedup", "", "`name` of the work (default: the id of the row)")
 	flags.StringArrayVar(&f.headers, "header", nil, "attribute as `NAME=VALUE`; may be repeated")
 	cli.Value(flags, &f.m.After, "after", "",
-		"send after this `time`: 10m, or 2026-01-31T12:00:00Z", moment(1))
+		"send after this `time`: 10m, or 2026-01-31T12:00:00Z", moment(time.Now(), 1))
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	flags.BoolVar(&f.lines, "lines", false, "read rows from standard input, a JSON object a line")
 	return cmd
@@ -220,7 +220,7 @@ func readLine(text []byte) (m outbox.Message, err error) {
 }
 
 // moment reads a moment, a day, or a duration: from now on or, with a sign of -1, before now.
-func moment(sign time.Duration) func(string) (time.Time, error) {
+func moment(now time.Time, sign time.Duration) func(string) (time.Time, error) {
 	return func(text string) (time.Time, error) {
 		for _, form := range []string{time.RFC3339, time.DateOnly} {
 			if t, err := time.Parse(form, text); err == nil {
@@ -232,6 +232,6 @@ func moment(sign time.Duration) func(string) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("%w, a day or a moment such as 2026-01-31T12:00:00Z",
 				err)
 		}
-		return time.Now().Add(sign * d), nil
+		return now.Add(sign * d), nil
 	}
 }

@@ -20,6 +20,7 @@ type replayFlags struct {
 	cli.ClaimsFlags
 	cfg    outbox.ReplayConfig // what the flags say of it
 	source outbox.Source
+	now    time.Time // of both ends of the source, so that equal times are equal
 
 	queryFile   string
 	run, beside bool
@@ -27,7 +28,7 @@ type replayFlags struct {
 }
 
 func newReplayCmd(a *cli.App, o *flags) *cobra.Command {
-	f := &replayFlags{flags: o}
+	f := &replayFlags{flags: o, now: time.Now()}
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send past messages again, so that consumers work on them again",
@@ -68,8 +69,9 @@ whose columns are named like those of an outbox; dedup_id or id names the work.
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
 	cli.Value(flags, &f.source.From, "from", "", "send what was sent since this `moment`",
-		moment(-1))
-	cli.Value(flags, &f.source.To, "to", "", "and before this `moment` (default: now)", moment(-1))
+		moment(f.now, -1))
+	cli.Value(flags, &f.source.To, "to", "", "and before this `moment` (default: now)",
+		moment(f.now, -1))
 	flags.StringArrayVar(&f.source.Queues, "queue", nil,
 		"only rows for this `queue`; may be repeated")
 	flags.StringArrayVar(&f.source.Types, "type", nil,
@@ -113,7 +115,7 @@ func (f *replayFlags) readSource() error {
 		return cli.Usagef("which messages? Give the time since which they were sent, for example --from 168h, or a --query")
 	}
 	if s.Query == "" && s.To.IsZero() {
-		s.To = time.Now()
+		s.To = f.now
 	}
 	if err := s.Check(); err != nil {
 		return cli.Usagef("%v", err)
