@@ -68,7 +68,7 @@ var may = map[string][]string{
 	// Raft has one home.
 	"internal/cluster/group": {
 		"internal/cluster/raftlog", "internal/kv", "internal/kv/pebblekv", "internal/kv/replica",
-		"github.com/hashicorp/raft",
+		"internal/server/backup", "github.com/hashicorp/raft",
 		"internal/broker", "internal/engine", // on top of it, in its tests
 	},
 	"internal/cluster/raftlog": {"internal/kv", "github.com/hashicorp/raft/..."},

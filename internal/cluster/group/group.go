@@ -11,13 +11,14 @@
 //     commits. A node whose rows do not match an entry stops at once, and counts for no majority.
 //   - A leader serves only once a majority has applied the first entry of its session: never with
 //     rows that differ from theirs.
+//   - The log is bounded. A node that was away for longer than the log reaches back, or that is
+//     new, gets a copy of the leader's rows. A copy that was cut off or changed is not used.
 //
 // What it cannot do:
 //
 //   - go on without a majority;
 //   - tell whether a commit that was lost with the lead takes effect;
-//   - repair a node whose rows do not match. It would have to copy the rows of another node, and
-//     there are no copies yet. So the log is not cut either, and a group is for tests only;
+//   - repair a node whose rows do not match. An operator replaces it;
 //   - go on when a new leader's rows differ: the nodes that do not match it stop, be they right.
 //
 // It leaves to others: the rules of the queue (Config.Lead), where nodes are and how they talk
@@ -49,7 +50,7 @@ type Transport interface {
 	raft.WithPreVote
 }
 
-// Config configures a Group. All fields are required.
+// Config configures a Group. All fields without a default are required.
 type Config struct {
 	Node      raft.ServerID
 	Log       *raftlog.Store
@@ -62,6 +63,14 @@ type Config struct {
 	// Ask asks another node for its Standing. It returns within a few heartbeats, with an error
 	// when there is no answer.
 	Ask func(raft.Server) (Standing, error)
+
+	// Free returns the free space on the disk of the State, in bytes. A node with less than 1 GiB
+	// takes no copy.
+	Free func() (uint64, error)
+
+	// CutEntries and CutBytes say how much arrives in the log before it is cut. Twice as much is
+	// kept for followers that are behind. Default 10,000 entries and 64 MiB.
+	CutEntries, CutBytes uint64
 
 	// Lead is called when this node has taken the lead. It serves until the term is over and
 	// returns then. An error other than kv.ErrLost is logged.
@@ -101,6 +110,14 @@ type Group struct {
 	leading  atomic.Pointer[session] // nil while this node does not lead
 	live     atomic.Pointer[time.Time]
 	fencings atomic.Int64
+	copies   atomic.Int64 // that have replaced the rows
+
+	use       uses
+	sending   sync.Mutex // held while a copy is sent
+	copied    *incoming  // that Restore is to use
+	arrived   meter      // in the log, since it was last to be cut
+	cuts      chan uint64
+	cutsEnded chan struct{}
 
 	broken   atomic.Pointer[error] // why this node has stopped taking part
 	down     chan struct{}         // closed when it has
@@ -119,17 +136,21 @@ type session struct {
 // Open joins the group that the log belongs to. An empty log belongs to none until Bootstrap.
 func Open(cfg Config) (*Group, error) {
 	g := &Group{cfg: cfg, down: make(chan struct{}), ended: make(chan struct{}),
-		finished: make(chan struct{})}
+		finished: make(chan struct{}), cuts: make(chan uint64, 1), cutsEnded: make(chan struct{})}
 	var err error
 	if g.known, err = cfg.Log.LastIndex(); err != nil {
 		return nil, err
 	}
-	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), cfg.Log, cfg.Log,
-		raft.NewDiscardSnapshotStore(), inOrder{cfg.Transport})
+	if err := g.dropCopiedLog(); err != nil {
+		return nil, err
+	}
+	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), cfg.Log, cfg.Log, (*snapshots)(g),
+		inOrder{cfg.Transport})
 	if err != nil {
 		return nil, fmt.Errorf("join the group: %w", err)
 	}
 	go g.run()
+	go g.cutLogs()
 	return g, nil
 }
 
@@ -141,7 +162,7 @@ func (g *Group) raftConfig() *raft.Config {
 	c.NoSnapshotRestoreOnStart = true // the rows are on disk
 	c.NoLegacyTelemetry = true
 	c.LogOutput, c.LogLevel = io.Discard, "off"
-	c.SnapshotThreshold = math.MaxUint64 // the log is kept whole, because there are no copies yet
+	c.SnapshotThreshold = math.MaxUint64 // cutLogs decides
 	return c
 }
 
@@ -192,6 +213,7 @@ func (g *Group) Err() error {
 func (g *Group) Close() {
 	g.finish()
 	<-g.finished
+	<-g.cutsEnded
 	_ = g.raft.Shutdown().Error()
 }
 
@@ -246,6 +268,10 @@ func (g *Group) pause(d time.Duration) {
 
 // lead takes the lead and serves until it is lost.
 func (g *Group) lead() error {
+	if !g.use.begin(leading) {
+		return errBusy
+	}
+	defer g.use.end(leading)
 	term := g.raft.CurrentTerm()
 	if err := g.await(g.raft.Barrier(0)); err != nil { // everything that is committed is applied
 		return err
@@ -382,6 +408,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	if err := g.Err(); err != nil {
 		return err
 	}
+	g.measure(l)
 	v, next, e := judge(g.Position(), l.Index, l.Term, l.Data)
 	switch v {
 	case skipped:
@@ -420,10 +447,3 @@ func (m *machine) Apply(l *raft.Log) any {
 	}
 	return nil
 }
-
-// Snapshot and Restore are not called: the log is kept whole.
-func (m *machine) Snapshot() (raft.FSMSnapshot, error) { return nil, errNoCopies }
-
-func (m *machine) Restore(io.ReadCloser) error { return errNoCopies }
-
-var errNoCopies = errors.New("copies of the rows are not supported")

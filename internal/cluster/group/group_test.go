@@ -151,7 +151,7 @@ func TestLeadersDie(t *testing.T) {
 					time.Sleep(time.Duration(r.rng.IntN(4000)) * time.Millisecond)
 					n.connect()
 				case 2: // a follower
-					for _, f := range r.nodes {
+					for _, f := range r.nodes[:r.voters] {
 						if f != n {
 							f.cutPower()
 							f.start()
@@ -308,11 +308,11 @@ func TestClockAfterRestartOfAll(t *testing.T) {
 		if receive(3000) != 1 {
 			t.Fatal("the message was not delivered")
 		}
-		for _, n := range r.nodes {
+		for _, n := range r.nodes[:r.voters] {
 			n.stop()
 		}
 		time.Sleep(time.Hour)
-		for _, n := range r.nodes {
+		for _, n := range r.nodes[:r.voters] {
 			n.start()
 		}
 		if receive(3000) != 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/hashicorp/raft"
 
 	"tenaq/internal/broker"
@@ -23,9 +25,13 @@ import (
 
 // A rig is three machines in a bubble, with the real broker on top.
 type rig struct {
-	t     testing.TB
-	rng   *rand.Rand
-	nodes []*node
+	t      testing.TB
+	rng    *rand.Rand
+	nodes  []*node
+	voters int // the first of them; the others are not started
+
+	flip  atomic.Int64 // the bit of a copy that the network changes, from 1 on; 0 for none
+	flips atomic.Int64 // that it has changed
 }
 
 // A node is one machine. It survives restarts.
@@ -35,6 +41,9 @@ type node struct {
 	disk *crashdisk.Disk
 	wall time.Duration // how far its wall clock is ahead
 
+	free    atomic.Uint64                    // space on the disk
+	hook    atomic.Pointer[func(errorfs.Op)] // called before each operation of the disk
+	starts  atomic.Int64
 	running atomic.Bool
 	linked  atomic.Bool // to the other nodes
 	led     atomic.Bool // since it started
@@ -51,7 +60,10 @@ type node struct {
 
 // A slowLink is a network on which entries take some milliseconds each way, so that some are always
 // under way when something happens.
-type slowLink struct{ *raft.InmemTransport }
+type slowLink struct {
+	*raft.InmemTransport
+	rig *rig
+}
 
 func (l slowLink) AppendEntries(
 	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest,
@@ -63,17 +75,58 @@ func (l slowLink) AppendEntries(
 	return err
 }
 
-func newRig(t testing.TB, rng *rand.Rand) *rig {
-	r := &rig{t: t, rng: rng}
-	walls := []time.Duration{0, time.Minute, -time.Minute}
-	for i := range 3 {
-		r.nodes = append(r.nodes,
-			&node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), wall: walls[i], disk: crashdisk.New()})
+// InstallSnapshot brings no answer of a node that has lost power meanwhile.
+func (l slowLink) InstallSnapshot(
+	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest,
+	resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	var n *node
+	for _, o := range l.rig.nodes {
+		if o.id == id {
+			n = o
+		}
 	}
-	for _, n := range r.nodes {
+	starts := n.starts.Load()
+	if bit := l.rig.flip.Load(); bit > 0 {
+		data = &flipped{data, (bit - 1) % (8 * args.Size), &l.rig.flips}
+	}
+	err := l.InmemTransport.InstallSnapshot(id, to, args, resp, data)
+	if n.starts.Load() != starts || !n.linked.Load() {
+		return errAway
+	}
+	return err
+}
+
+// A flipped is a stream with one bit changed.
+type flipped struct {
+	io.Reader
+	bit   int64
+	flips *atomic.Int64
+}
+
+func (f *flipped) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if at := f.bit / 8; f.bit >= 0 && at < int64(n) {
+		p[at] ^= 1 << (f.bit % 8)
+		f.flips.Add(1)
+	}
+	f.bit -= 8 * int64(n)
+	return n, err
+}
+
+func newRig(t testing.TB, rng *rand.Rand) *rig {
+	r := &rig{t: t, rng: rng, voters: 3}
+	walls := []time.Duration{0, time.Minute, -time.Minute, time.Second}
+	for i, wall := range walls {
+		n := &node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), wall: wall,
+			disk: crashdisk.New()}
+		n.free.Store(copyRoom)
+		r.nodes = append(r.nodes, n)
+	}
+	for _, n := range r.nodes[:r.voters] {
 		n.start()
 	}
-	for _, n := range r.nodes {
+	for _, n := range r.nodes[:r.voters] {
 		if err := n.group.Bootstrap(r.servers()); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +135,7 @@ func newRig(t testing.TB, rng *rand.Rand) *rig {
 }
 
 func (r *rig) servers() (servers []raft.Server) {
-	for _, n := range r.nodes {
+	for _, n := range r.nodes[:r.voters] {
 		servers = append(servers, raft.Server{ID: n.id, Address: raft.ServerAddress(n.id)})
 	}
 	return servers
@@ -101,26 +154,35 @@ var groupID = pebblekv.ID([]byte("a group of nodes"))
 // start starts the program on the disk of the node.
 func (n *node) start() {
 	t, fatal := n.rig.t, func(err error) { panic(err) }
+	fs := errorfs.Wrap(n.disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if hook := n.hook.Load(); hook != nil {
+			(*hook)(op)
+		}
+		return nil
+	}))
 	var err error
-	if n.log, err = pebblekv.OpenLog(pebblekv.Options{Dir: "/raft", FS: n.disk, Fatal: fatal,
+	if n.log, err = pebblekv.OpenLog(pebblekv.Options{Dir: "/raft", FS: fs, Fatal: fatal,
 		MemTableBytes: 256 << 10}); err != nil {
 		t.Fatal(err)
 	}
-	if n.state, err = pebblekv.OpenState(pebblekv.Options{Dir: "/groups/1", FS: n.disk,
+	if n.state, err = pebblekv.OpenState(pebblekv.Options{Dir: "/groups/1", FS: fs,
 		Fatal: fatal, MemTableBytes: 64 << 10}, groupID); err != nil {
 		t.Fatal(err)
 	}
 	_, n.link = raft.NewInmemTransportWithTimeout(raft.ServerAddress(n.id), time.Second)
 	n.group, err = Open(Config{
-		Node: n.id, Log: raftlog.Open(n.log, 1), State: n.state, Transport: slowLink{n.link},
+		Node: n.id, Log: raftlog.Open(n.log, 1), State: n.state, Transport: slowLink{n.link, n.rig},
 		Heartbeat: time.Second, Ask: n.ask, Lead: n.lead, Fatal: fatal,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger:     slog.New(slog.DiscardHandler),
+		Free:       func() (uint64, error) { return n.free.Load(), nil },
+		CutEntries: 25,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.asked.Store(n.group)
 	n.led.Store(false)
+	n.starts.Add(1)
 	n.running.Store(true)
 	n.connect()
 }
@@ -165,7 +227,7 @@ func (n *node) ask(server raft.Server) (Standing, error) {
 func (n *node) lead(term Term) error {
 	have, session := 0, n.asked.Load().Position().Session
 	for _, o := range n.rig.nodes {
-		if o.asked.Load().Position().Session == session {
+		if g := o.asked.Load(); g != nil && g.Position().Session == session {
 			have++
 		}
 	}
@@ -270,7 +332,8 @@ func (r *rig) settle() {
 		r.leader()
 		same := true
 		for _, n := range r.nodes {
-			same = same && n.group.Position().Mark == r.nodes[0].group.Position().Mark
+			same = same && (!n.running.Load() ||
+				n.group.Position().Mark == r.leader().group.Position().Mark)
 		}
 		if same {
 			return
@@ -278,6 +341,9 @@ func (r *rig) settle() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, n := range r.nodes {
+		if !n.running.Load() {
+			continue
+		}
 		r.t.Errorf("%s: %+v, error %v", n.id, n.group.Position(), n.group.Err())
 	}
 	r.t.Fatal("the rows are not equal after 30 s")

@@ -60,6 +60,8 @@ type Store struct {
 var (
 	_ raft.LogStore    = (*Store)(nil)
 	_ raft.StableStore = (*Store)(nil)
+
+	_ raft.MonotonicLogStore = (*Store)(nil)
 )
 
 // ErrMalformed says that a row of the log is not in the expected form, or of a newer program.
@@ -181,6 +183,10 @@ func (s *Store) DeleteRange(low, high uint64) error {
 	}
 	return nil
 }
+
+// IsMonotonic makes Raft remove the whole log when a copy of the rows takes its place. Otherwise
+// entries that were never committed could stay in front of a gap.
+func (s *Store) IsMonotonic() bool { return true }
 
 func (s *Store) stableKey(key []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{familyStable}, s.group), key...)

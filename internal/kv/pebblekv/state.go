@@ -23,6 +23,9 @@ import (
 // It has the chain of a Store. The genesis holds the ID that all replicas of the group share, so
 // equal marks mean equal rows.
 type State struct {
+	options  Options
+	id       ID
+	gate     gate // of store: a copy may replace it while it is read
 	store    *Store
 	position atomic.Pointer[Position]
 }
@@ -47,19 +50,31 @@ func OpenState(o Options, id ID) (*State, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	s := &State{store: &Store{dir: o.FS.PathJoin(o.Dir, stateName), fatal: o.Fatal, id: id}}
-	opening := &opening{Options: o, store: s.store, noLog: true}
-	if err := s.open(opening); err != nil {
-		opening.undo()
-		return nil, classify(s.store.dir, err)
+	s := &State{options: o, id: id}
+	if err := s.open(); err != nil {
+		return nil, classify(s.dir(stateName), err)
 	}
 	return s, nil
 }
 
 const stateName = "state"
 
-func (s *State) open(o *opening) error {
-	if err := makeDir(o.FS, s.store.dir); err != nil {
+// dir returns a folder of the state.
+func (s *State) dir(name string) string { return s.options.FS.PathJoin(s.options.Dir, name) }
+
+func (s *State) open() (err error) {
+	fs := s.options.FS
+	s.store = &Store{dir: s.dir(stateName), fatal: s.options.Fatal, id: s.id}
+	o := &opening{Options: s.options, store: s.store, noLog: true}
+	defer func() {
+		if err != nil {
+			o.undo()
+		}
+	}()
+	if err := s.undoReplace(); err != nil {
+		return errnoError(s.store.dir, err)
+	}
+	if err := makeDir(fs, s.store.dir); err != nil {
 		return errnoError(s.store.dir, err)
 	}
 	lock, err := o.takeLock()
@@ -77,7 +92,10 @@ func (s *State) open(o *opening) error {
 		}
 	}
 	o.disk.release()
-	_ = o.FS.RemoveAll(s.store.aside.dir) // a copy that was cut short
+	_ = fs.RemoveAll(s.store.aside.dir) // a checkpoint that was cut short
+	for _, name := range []string{copyName, replacedName} {
+		_ = fs.RemoveAll(s.dir(name)) // a copy that was cut short
+	}
 	return nil
 }
 
@@ -118,7 +136,7 @@ func (p *Position) decode(b []byte) error {
 }
 
 // ID returns the identity of the group.
-func (s *State) ID() ID { return s.store.id }
+func (s *State) ID() ID { return s.id }
 
 // Position returns how far the state has got.
 func (s *State) Position() Position { return *s.position.Load() }
@@ -126,9 +144,19 @@ func (s *State) Position() Position { return *s.position.Load() }
 // Mark returns the mark of the last commit applied.
 func (s *State) Mark() replica.Mark { return s.Position().Mark }
 
-func (s *State) Get(dst, key []byte) (value []byte, ok bool) { return s.store.Get(dst, key) }
+func (s *State) Get(dst, key []byte) (value []byte, ok bool) {
+	s.gate.enter()
+	defer s.gate.leave()
+	return s.store.Get(dst, key)
+}
 
-func (s *State) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] { return s.store.Scan(lo, hi) }
+func (s *State) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		s.gate.enter()
+		defer s.gate.leave()
+		s.store.Scan(lo, hi)(yield)
+	}
+}
 
 // NewWrites returns the writes of an entry, as Pebble encodes a batch.
 func (s *State) NewWrites() replica.Writes {
@@ -212,6 +240,8 @@ func (s *State) Flush() (wait func()) {
 
 // Checkpoint makes a checkpoint that holds everything applied before, as Store.Checkpoint does.
 func (s *State) Checkpoint() (*Checkpoint, error) {
+	s.gate.enter()
+	defer s.gate.leave()
 	c := &Checkpoint{Dir: s.store.aside.dir, ID: s.store.id, Commit: s.Mark().Number,
 		fs: s.store.aside.raw}
 	if err := c.Remove(); err != nil {

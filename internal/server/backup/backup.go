@@ -100,6 +100,22 @@ func Write(w io.Writer, m Manifest, files []File) error {
 	return writeEnd(w)
 }
 
+// Size is how many bytes Write writes.
+func Size(m Manifest, files []File) int64 {
+	m.Format = Format
+	text, _ := json.Marshal(m) // as Write does, which reports an error
+	var n, sums int64
+	add := func(name string, size int64) {
+		n += blockSize + size + fill(size)
+		sums += 2*sha256.Size + int64(len("  "+name+"\n"))
+	}
+	add(manifestName, int64(len(text)))
+	for _, f := range files {
+		add(f.Name, f.Size)
+	}
+	return n + blockSize + sums + fill(sums) + 2*blockSize
+}
+
 // An archive is a backup that is being written.
 type archive struct {
 	w    io.Writer

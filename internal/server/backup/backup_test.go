@@ -46,6 +46,9 @@ func read(b []byte) (files map[string]string, m Manifest, err error) {
 
 func TestReadWhatWasWritten(t *testing.T) {
 	b := write(t, fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 5000)), fileOf("store/MANIFEST-000002", ""))
+	if size := Size(sample, []File{fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 5000)), fileOf("store/MANIFEST-000002", "")}); size != int64(len(b)) {
+		t.Errorf("size %d, want %d", size, len(b))
+	}
 	files, m, err := read(b)
 	want := map[string]string{"witness": "w", "store/000001.sst": strings.Repeat("x", 5000), "store/MANIFEST-000002": ""}
 	if err != nil || !maps.Equal(files, want) {

@@ -1,0 +1,149 @@
+package pebblekv
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"tenaq/internal/kv/kvtest/crashdisk"
+)
+
+// copyInto sends a checkpoint of one state to another.
+func copyInto(t *testing.T, from, to *State) *StateCopy {
+	t.Helper()
+	c, err := from.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := c.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, err := to.NewCopy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		f, err := c.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(copied.Add(name, f), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(copied.Force(), c.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+func closeStates(t *testing.T, states ...*State) {
+	t.Helper()
+	for _, s := range states {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func setRow(l *instantLog, key string) {
+	b := l.store.NewBatch()
+	b.Set([]byte(key), nil)
+	b.Force()
+}
+
+// A copy takes the place of the state once, whenever the power fails: what comes back is the old
+// state or the copy, and nothing is left beside it.
+func TestReplace(t *testing.T) {
+	from := mustOpenState(t, vfs.NewMem())
+	l := lead(from)
+	setRow(l, "a")
+	setRow(l, "b")
+	want := from.Position()
+	var old, copied int
+	for at, more := int64(1), true; more; at++ {
+		disk := crashdisk.New()
+		var cut *crashdisk.Disk
+		var ops atomic.Int64
+		var counting atomic.Bool
+		to, err := OpenState(small(errorfs.Wrap(disk,
+			errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if counting.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+					if ops.Add(1) == at {
+						cut = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(at) % 3 * 50,
+							RNG: rand.New(rand.NewPCG(uint64(at), 3))})
+					}
+				}
+				return nil
+			})), "/data", mustNotFail(t)), groupID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := to.Position()
+		c := copyInto(t, from, to)
+		counting.Store(true)
+		to.Replace(c)
+		counting.Store(false)
+		if got := to.Position(); got != want || keys(lead(to).store) != "a b" {
+			t.Fatalf("at %+v with %q, want %+v with a b", got, keys(lead(to).store), want)
+		}
+		closeStates(t, to)
+		if more = cut != nil; !more {
+			cut = disk
+		}
+		to = mustOpenState(t, cut)
+		switch got := to.Position(); got {
+		case before:
+			old++
+		case want:
+			copied++
+		default:
+			t.Errorf("cut %d: at %+v", at, got)
+		}
+		for _, name := range []string{copyName, replacedName} {
+			if _, err := cut.Stat("/data/" + name); err == nil {
+				t.Errorf("cut %d: %s is left", at, name)
+			}
+		}
+		closeStates(t, to)
+	}
+	closeStates(t, from)
+	if old == 0 || copied == 0 {
+		t.Errorf("%d times the old state and %d times the copy: too few for a proof", old, copied)
+	}
+}
+
+// A copy waits for those that read the old state, who may read on, and holds up no others later.
+func TestReplaceWaitsForReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := mustOpenState(t, vfs.NewMem()), mustOpenState(t, vfs.NewMem())
+		for _, s := range []*State{from, to} {
+			setRow(lead(s), "a")
+		}
+		setRow(lead(from), "b")
+		c := copyInto(t, from, to)
+		replaced := make(chan struct{})
+		for range to.Scan(nil, nil) {
+			go func() {
+				defer close(replaced)
+				to.Replace(c)
+			}()
+			synctest.Wait()
+			if _, ok := to.Get(nil, []byte("a")); !ok || to.Position() == from.Position() {
+				t.Errorf("a reader found %v at %+v", ok, to.Position())
+			}
+			break
+		}
+		<-replaced
+		if _, ok := to.Get(nil, []byte("b")); !ok || to.Position() != from.Position() {
+			t.Errorf("the copy has %v, at %+v", ok, to.Position())
+		}
+		closeStates(t, from, to)
+	})
+}
