@@ -173,7 +173,7 @@ func parsed[V any](f *configFile, parse func(string) (V, error)) func(pair) (V, 
 
 func (f *configFile) text(p pair) (string, error) {
 	if p.value.Kind != yaml.ScalarNode || isNull(p.value) || p.value.Value == "" {
-		return "", f.at(p.line, "%s must be a single value; remove the line for the default", p.key)
+		return "", f.at(p.line, "%s must be a single value that is not empty", p.key)
 	}
 	return p.value.Value, nil
 }
