@@ -3,6 +3,7 @@ package pgoutbox
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -18,10 +19,9 @@ func TestContract(t *testing.T) { contract(t, pgtest.URL(t)) }
 // contract runs the suite in one database. Each case has a schema of its own, because a database
 // for each takes longer than most cases.
 func contract(t *testing.T, url string) {
-	n := 0
+	var n atomic.Int64
 	fresh := func(t testing.TB) outboxtest.Harness {
-		n++
-		schema := fmt.Sprintf("case%d", n)
+		schema := fmt.Sprintf("case%d", n.Add(1))
 		exec(t, url, "BEGIN READ WRITE; CREATE SCHEMA "+schema+"; COMMIT")
 		return harness(t, url+"&search_path="+schema)
 	}
