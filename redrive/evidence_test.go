@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/redrive"
 )
@@ -117,6 +118,7 @@ func TestGivenUp(t *testing.T) {
 // Without a ledger a step that may learn of successes goes through all dead letters, also through
 // more than it looks at otherwise.
 func TestLongBacklogUnheard(t *testing.T) {
+	proof.Unraced(t)
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(1100, "timeout")
 		d := r.redriver(blind)

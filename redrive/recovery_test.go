@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/redrive"
 	"tenaq/redrive/breaker"
@@ -58,6 +59,7 @@ func unclaimed(c *redrive.Config) { c.Claims = nil }
 // was deleted, and on any other, where silence has to do. Poison among them delays the others by
 // little. The steps are those of a continuous redriver with much to do, ten seconds apart.
 func TestRecoveryWithoutLedger(t *testing.T) {
+	proof.Unraced(t)
 	const letters = 60
 	for _, test := range []struct {
 		name     string
@@ -101,6 +103,7 @@ func TestRecoveryWithoutLedger(t *testing.T) {
 // That silence is judged early does not wear a sick consumer down, however long its queue retries:
 // what comes back late opens the breaker again, for longer each time.
 func TestOutageWithoutLedger(t *testing.T) {
+	proof.Unraced(t)
 	const letters = 40
 	for _, test := range []struct {
 		name     string

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records"
 	"tenaq/records/recordstest"
@@ -384,6 +385,7 @@ func TestCompletedBefore(t *testing.T) {
 // However far apart the steps of a redriver are, it finds poison, and what only an outage kept from
 // being done is none.
 func TestPoisonAtAnyInterval(t *testing.T) {
+	proof.Unraced(t)
 	for _, every := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
 			r.poisonIs(func(b string) error {

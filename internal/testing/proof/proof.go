@@ -116,6 +116,15 @@ func Count(short, normal, hard, long int) int {
 // times as long with the race detector, and what one goroutine decides it does not find.
 func Short() bool { return effort() == "short" }
 
+// Unraced skips a test under the race detector: one of a long virtual time, which takes a minute
+// there and in which one goroutine after the other decides. Others must watch the same goroutines.
+func Unraced(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("run without the race detector only")
+	}
+}
+
 func effort() string {
 	if e := os.Getenv("TENAQ_EFFORT"); e != "" {
 		return e
