@@ -14,9 +14,7 @@ GO          ?= go
 PURE_GO     := CGO_ENABLED=0 $(GO)
 RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-# Tests wait for timers, disks and other processes about half of the time, so twice as many packages run at once
-# as there are processors. Those that take longest come first, or the others would wait for them at the end.
-AT_ONCE     := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Packages that take longest come first, or the others would wait for them at the end.
 LONGEST     := ./cmd/tenaq ./test/sdk ./outbox/pgoutbox ./redrive
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
@@ -50,7 +48,7 @@ test-short: vet ## what to run before each commit, at most 3 minutes
 test: format vet staticcheck emulators race whole binary bench-short ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
-	$(PURE_GO) test -shuffle=on $(AT_ONCE) $(LONGEST) ./...
+	$(PURE_GO) test -shuffle=on $(LONGEST) ./...
 
 fuzz: ## run each fuzz target for FUZZTIME, 10s unless told
 	@targets=$$($(PURE_GO) test -list '^Fuzz' ./... | awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, a, " "); for (i = 1; i <= n; i++) print $$2, a[i]; names = "" }'); \
@@ -103,7 +101,7 @@ race:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev || true; \
 	fi; \
 	if works; then \
-		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(RACE) $(AT_ONCE) -short -shuffle=on -skip '^TestDemo' \
+		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(RACE) -short -shuffle=on -skip '^TestDemo' \
 			$$($(GO) list $(LONGEST) ./... | grep -vxFf <($(GO) list $(UNRACED))); \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
@@ -115,7 +113,7 @@ race:
 # ways takes time that an emulator must not lose to others.
 whole: export TENAQ_EFFORT = hard
 whole:
-	$(PURE_GO) test $(AT_ONCE) -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v '/test/demo$$')
+	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v '/test/demo$$')
 	$(PURE_GO) test -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.

@@ -331,7 +331,14 @@ func TestTakenOver(t *testing.T) {
 		result, err := order(ctx, tx, m)
 		return result, errors.Join(err, r.ledger.Reopen(ctx, "a", "a test"))
 	})))
-	r.want("lost a")
+	// The commit is refused. If the worker hears of the lost claim later, the attempt has failed
+	// too.
+	if got := <-r.events; got != "lost a" {
+		if got != "failed a" {
+			t.Errorf("got %q, want lost a", got)
+		}
+		r.want("lost a")
+	}
 	stop()
 	r.wantNothing("a", claims.Released, 0)
 	r.start(r.config(pginbox.Handler(r.pool, order)))
