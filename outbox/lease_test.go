@@ -139,7 +139,7 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
-// A relay that stood still for longer than its leases may be given its own rows again.
+// A relay that paused for longer than its leases may claim its own rows again.
 func TestOwnRowsAgain(t *testing.T) {
 	for range 20 {
 		inBubble(t, func(t *testing.T, r *rig) {

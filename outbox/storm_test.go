@@ -106,7 +106,7 @@ func (d *dice) die(sides int) int {
 	return d.random.IntN(sides)
 }
 
-// one is true one time in so many.
+// one is true with a probability of one in in, until it is over.
 func (d *dice) one(in int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

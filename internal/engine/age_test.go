@@ -181,8 +181,8 @@ func TestAWSAgeOfDeadLetters(t *testing.T) {
 	}
 }
 
-// Only so many messages are looked at. The last of them answers for those behind, which can only be
-// younger. [METRIC-8]
+// A bounded number of messages is read. The last of them stands for those behind it, which can only
+// be younger. [METRIC-8]
 func TestAWSAgeBound(t *testing.T) {
 	a := newAger(t, kv.NewMemory())
 	a.create("q", "", "")

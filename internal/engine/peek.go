@@ -259,7 +259,7 @@ func (p *peek) findGate(group string) uint64 {
 }
 
 // firstHidden returns the first message of a group, from a number on, that is in flight or delayed.
-// It looks at so many messages.
+// It looks at no more than looks messages.
 func (p *peek) firstHidden(group string, stored *row.Group, from uint64, looks int) uint64 {
 	rows := row.LineSpan(p.q.row.Space, group, from)
 	for k, v := range p.e.scan(rows) {

@@ -188,7 +188,7 @@ func TestConfirm(t *testing.T) {
 // A group is nodes that share one log. Its leader's store is under test.
 type group struct {
 	rng      *rand.Rand
-	patience int // one proposal in so many lands something
+	patience int // on average one proposal in patience lands something
 	state    *memoryState
 	log      *lateLog
 }

@@ -126,8 +126,8 @@ func (v *view) metric(namespace, name string, stat series.Stat) alarm.Query {
 	return alarm.Query{Metric: ofQueue(namespace, name, v.queue), Stat: stat, Period: 60}
 }
 
-// above returns a rule on one metric: in alarm if it is above the threshold in so many of so many
-// minutes.
+// above returns a rule on one metric: in alarm if at least datapoints of the last periods
+// minutes are above the threshold.
 func above(q alarm.Query, threshold float64, datapoints, periods int) alarm.Rule {
 	q.ID, q.Return = "m", true
 	return alarm.Rule{

@@ -86,7 +86,7 @@ func (o *outcome) rows() []stage.Row {
 		stage.True("a group for each file: downloads at once", o.Met),
 
 		stage.Want("batch run again later: new messages", 0, o.Late),
-		o.ledgered(stage.Want("batch run again later: told of completed work", done,
+		o.ledgered(stage.Want("batch run again later: reported as completed", done,
 			o.LateCompleted)),
 		stage.True("sent past the register later: delivered", o.late(stage.Received) > 0),
 		stage.Want("  tasks begun for it", 0, o.late(stage.Begun)),

@@ -83,7 +83,7 @@ func TestRows(t *testing.T) {
 		{"a registration without a message", func(o *outcome) { o.BySendOnce, o.Swept = 0, 0 },
 			[]string{"producer died before the send: the next run sends", "producer died before the send: a sweep sends"}},
 		{"a file begun twice", add(stage.Begun, fileBeforeClaim, ""), []string{"worker dies before its claim"}},
-		{"a claim that nobody takes over", gone(stage.TakenOver, fileAmidWorker), []string{"  its claim was taken over"}},
+		{"no claim was taken over", gone(stage.TakenOver, fileAmidWorker), []string{"  its claim was taken over"}},
 		{"a task that writes again", func(o *outcome) { gone(pointFound, fileAfterWrite)(o); add(pointWrote, fileAfterWrite, "")(o) },
 			[]string{"  what the second found and did not write", "files written twice"}},
 		{"a completed file done again", func(o *outcome) {
@@ -101,7 +101,7 @@ func TestRows(t *testing.T) {
 		{"a group at once", func(o *outcome) { o.Most[orderedGroup] = 2 }, []string{"one group: downloads at once"}},
 		{"groups one by one", func(o *outcome) { o.Met = false }, []string{"a group for each file: downloads at once"}},
 		{"the register forgets", func(o *outcome) { o.Late, o.LateCompleted = 1, 0 },
-			[]string{"batch run again later: new messages", "batch run again later: told of completed work"}},
+			[]string{"batch run again later: new messages", "batch run again later: reported as completed"}},
 		{"the late one is done again", func(o *outcome) {
 			o.Reports = slices.DeleteFunc(o.Reports, func(r stage.Report) bool { return r.Point == pointDuplicate && r.Message == "late" })
 			add(stage.Begun, fileLate, "late")(o)
