@@ -109,8 +109,8 @@ race:
 		echo "SKIPPED: no C compiler ($$cc), so no race detector" >&2; \
 	fi
 
-# Every test without the race detector, as hard as in proofs. The demos come last and alone: what they show of the usual
-# ways takes time that an emulator must not lose to others.
+# Every test without the race detector, as hard as in proofs. The demos on emulators come last and alone: they
+# keep real time, which other tests would take from the emulators.
 whole: export TENAQ_EFFORT = hard
 whole:
 	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v '/test/demo$$')

@@ -331,8 +331,8 @@ func TestTakenOver(t *testing.T) {
 		result, err := order(ctx, tx, m)
 		return result, errors.Join(err, r.ledger.Reopen(ctx, "a", "a test"))
 	})))
-	// The commit is refused. If the worker hears of the lost claim later, the attempt has failed
-	// too.
+	// The commit is refused. If the worker learns of the lost claim only afterwards, it reports a
+	// failed attempt first.
 	if got := <-r.events; got != "lost a" {
 		if got != "failed a" {
 			t.Errorf("got %q, want lost a", got)

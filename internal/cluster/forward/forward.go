@@ -1,4 +1,4 @@
-// Package forward has the leader of a cluster answer a request that another node was asked.
+// Package forward passes requests to the leader of a cluster and returns its responses.
 //
 // What it guarantees:
 //
@@ -7,7 +7,7 @@
 //   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown.
 //   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
 //     and body. The leader also learns the address of the client, and whether it used TLS.
-//   - A client that goes away takes its request with it: the connection to the leader is closed.
+//   - When a client disconnects, the connection to the leader is closed.
 //
 // It leaves to others: how nodes prove themselves to each other (Config.Dial), who leads
 // (Config.Leader), the memory that bodies take, and the form of an error response. Receive trusts
@@ -40,17 +40,18 @@ const (
 )
 
 const (
-	hold     = 3 * time.Second // how long a request waits for a leader
-	lookAt   = 20 * time.Millisecond
-	idle     = 256              // connections to a leader that are kept
-	idleTime = 90 * time.Second // less than a node waits for the next request
+	hold     = 3 * time.Second       // how long a request waits for a leader
+	lookAt   = 20 * time.Millisecond // how often it looks for one
+	idle     = 256                   // connections to a leader that are kept
+	idleTime = 90 * time.Second      // less than a node waits for the next request
 )
 
 var (
-	// ErrNoLeader says that no node has taken the request for 3 seconds. The client may try again.
+	// ErrNoLeader reports that no node accepted the request for 3 seconds. The client may try
+	// again.
 	ErrNoLeader = errors.New("no node of the cluster leads: a majority of its nodes must be running and reach each other")
 
-	// ErrOutcomeUnknown says that the leader was lost after it got the request.
+	// ErrOutcomeUnknown reports that the leader was lost after it received the request.
 	ErrOutcomeUnknown = errors.New("the leader was lost while it had the request: whether it was carried out is unknown")
 )
 
@@ -91,7 +92,7 @@ func New(cfg Config) *Forwarder {
 // Close closes the connections that are not in use.
 func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
 
-// Do has the leader answer r, whose body was read. The caller closes the body of the response. The
+// Do sends r, whose body was read, to the leader. The caller closes the body of the response. The
 // error is ErrNoLeader, ErrOutcomeUnknown, or that of r's context.
 func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 	ctx := r.Context()

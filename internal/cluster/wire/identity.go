@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// The files of an authority and of the nodes it signs for, as tenaq cluster ca writes them.
+// The files of an authority and of the nodes it signs for, as NewAuthority and NewCertificate write
+// them.
 const (
 	authorityFile    = "ca.pem"
 	authorityKeyFile = "ca-key.pem"
@@ -53,7 +54,7 @@ func OpenIdentity(dir string) (*Identity, error) {
 		_, err := own.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: nodeName,
 			KeyUsages: []x509.ExtKeyUsage{usage}})
 		if err != nil {
-			return nil, fmt.Errorf("%s does not prove a node to %s: %w: make one with tenaq cluster ca", id.certificate, id.authority, err)
+			return nil, fmt.Errorf("%s does not prove a node to %s: %w: create one with this authority", id.certificate, id.authority, err)
 		}
 	}
 	return id, nil

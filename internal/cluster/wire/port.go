@@ -47,10 +47,10 @@ const (
 	strangers   = 128             // connections at once that have not proved themselves
 	prefaceSize = len("tenaq") + 2 + sha256.Size
 	backlog     = 16               // accepted connections of a kind that wait for Accept
-	keepAlive   = 15 * time.Second // a peer that is gone without a word is noticed within a minute
+	keepAlive   = 15 * time.Second // a vanished peer is noticed within a minute
 )
 
-// ErrRefused says that the other end is there and does not take this node for one of its cluster.
+// ErrRefused reports that the address answers but does not accept this node as one of its cluster.
 var ErrRefused = errors.New("the other node refused this one")
 
 // Config configures a Port.
@@ -99,7 +99,7 @@ func Listen(cfg Config) (*Port, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if cfg.Identity == nil {
 		if cfg.Token == "" {
-			return nil, errors.New("a node needs a certificate or a token: make certificates with tenaq cluster ca")
+			return nil, errors.New("a node needs a certificate or a token: create an authority and certificates")
 		}
 		if err := loopbackOnly(cfg.Listen); err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func loopbackOnly(address string) error {
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("%s can be reached from other machines, and a token alone protects loopback addresses "+
-			"only: make certificates with tenaq cluster ca", address)
+			"only: create an authority and certificates", address)
 	}
 	return nil
 }

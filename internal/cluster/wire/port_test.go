@@ -197,7 +197,7 @@ func TestListenRefuses(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		"nothing that proves":  {Config{Listen: "127.0.0.1:0"}, "tenaq cluster ca"},
+		"nothing that proves":  {Config{Listen: "127.0.0.1:0"}, "certificate or a token"},
 		"token on all":         {Config{Listen: ":0", Token: "t"}, "other machines"},
 		"token on an address":  {Config{Listen: "192.0.2.1:0", Token: "t"}, "other machines"},
 		"address without port": {Config{Listen: "127.0.0.1", Token: "t"}, "missing port"},

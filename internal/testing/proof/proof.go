@@ -116,12 +116,12 @@ func Count(short, normal, hard, long int) int {
 // times as long with the race detector, and what one goroutine decides it does not find.
 func Short() bool { return effort() == "short" }
 
-// Unraced skips a test under the race detector: one of a long virtual time, which takes a minute
-// there and in which one goroutine after the other decides. Others must watch the same goroutines.
+// Unraced skips a test under the race detector, where it would take minutes. It is for simulations
+// of hours, if shorter tests run the same goroutines under the detector.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Race {
-		t.Skip("run without the race detector only")
+		t.Skip("it takes minutes under the race detector")
 	}
 }
 
