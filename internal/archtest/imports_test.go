@@ -26,6 +26,7 @@ var may = map[string][]string{
 	"internal/child":           {},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
+	"internal/cluster":         {},
 	"internal/cluster/wire":    {},
 	"internal/cluster/forward": {},
 	"internal/engine/key":      {},
