@@ -116,6 +116,21 @@ type Config struct {
 	// zero. Anything else is refused when Listen is not loopback.
 	AlarmMinute time.Duration
 
+	// ClusterListen is the address where the other nodes of a cluster connect; empty for a server
+	// that is no node of a cluster. ClusterAdvertise is where they reach this node; ClusterListen
+	// when empty.
+	ClusterListen, ClusterAdvertise string
+
+	// ClusterPeers are the advertised addresses of the first nodes, the same on each of them.
+	ClusterPeers []string
+
+	// ClusterIdentity is the directory of ca.pem, node.pem and node-key.pem. Without it, nodes share
+	// the secret in ClusterTokenFile and have loopback addresses only.
+	ClusterIdentity, ClusterTokenFile string
+
+	// ClusterToken is that secret when no file holds it.
+	ClusterToken string
+
 	// Version is the version of the program.
 	Version string
 

@@ -101,6 +101,10 @@ func (f *SettingFlags) Load() (*Configuration, error) {
 		}
 		c.Values = append(c.Values, value)
 	}
+	c.ClusterToken = os.Getenv(clusterToken)
+	if err := c.checkCluster(); err != nil {
+		return nil, err
+	}
 	c.ConfigFiles = []string{path, c.CredentialsFile}
 	if c.File != nil && c.File.Redrive != nil {
 		if err := c.File.Redrive.refuseTimeScale(c.File.Path, c.TimeScale); err != nil {
@@ -153,7 +157,7 @@ func (f *SettingFlags) find(v *settingFlag, file *configFile) (Loaded, error) {
 // not be ignored. It allows other variables that begin with TENAQ_: Kubernetes sets some.
 func checkEnvironment(environ []string) error {
 	known := []string{"TENAQ_CONFIG", "TENAQ_ENDPOINT_URL", "TENAQ_ACCESS_KEY_ID",
-		"TENAQ_SECRET_ACCESS_KEY"}
+		"TENAQ_SECRET_ACCESS_KEY", clusterToken}
 	for _, s := range allSettings {
 		known = append(known, s.env())
 	}

@@ -69,7 +69,10 @@ var allSettings = []setting{
 	{"region", "name", "region in ARNs", cli.DefaultRegion,
 		func(s *settings, v string) error { s.Region = v; return checkRegion(v) }},
 	{"public-url", "URL", "base of queue URLs (default: as requested)", "",
-		func(s *settings, v string) error { s.PublicURL = v; return checkPublicURL(v) }},
+		func(s *settings, v string) error {
+			s.PublicURL = v
+			return unlessEmpty(v, checkPublicURL)
+		}},
 	{"credentials", "file", "JSON file of keys that may sign requests", "",
 		func(s *settings, v string) error { s.CredentialsFile = v; return checkHome(v) }},
 	{"tls-cert", "file", "PEM certificate chain; serves TLS", "",
@@ -121,6 +124,22 @@ var allSettings = []setting{
 		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
 		into(func(s *settings) *time.Duration { return &s.AlarmMinute }, cli.ParseDuration)},
+	{"cluster-listen", "address", "be a node of a cluster; others connect here", "",
+		func(s *settings, v string) error {
+			s.ClusterListen = v
+			return unlessEmpty(v, cli.CheckAddress)
+		}},
+	{"cluster-advertise", "address", "how others reach it (default: as listens)", "",
+		func(s *settings, v string) error {
+			s.ClusterAdvertise = v
+			return unlessEmpty(v, checkPeer)
+		}},
+	{"cluster-peers", "addresses", "of the first nodes, the same on each", "",
+		into(func(s *settings) *[]string { return &s.ClusterPeers }, parsePeers)},
+	{"cluster-identity", "directory", "certificates of this node", "",
+		func(s *settings, v string) error { s.ClusterIdentity = v; return checkHome(v) }},
+	{"cluster-token-file", "file", "secret of nodes on one machine", "",
+		func(s *settings, v string) error { s.ClusterTokenFile = v; return checkHome(v) }},
 	{"log-level", "level", "debug, info, warn or error", "info",
 		into(func(s *settings) *slog.Level { return &s.Log.Level }, cli.ParseLevel)},
 	{"log-format", "format", "text or json", "text",
@@ -138,7 +157,9 @@ func into[V any](
 }
 
 // isListSetting reports whether a setting is a list, also in the file.
-func isListSetting(name string) bool { return name == "allowed-hosts" || name == "alarm-actions" }
+func isListSetting(name string) bool {
+	return name == "allowed-hosts" || name == "alarm-actions" || name == "cluster-peers"
+}
 
 func settingNames() []string {
 	var names []string
@@ -197,6 +218,14 @@ func checkDirectory(v string) error {
 	return checkHome(v)
 }
 
+// unlessEmpty checks a value that may be left out.
+func unlessEmpty(v string, check func(string) error) error {
+	if v == "" {
+		return nil
+	}
+	return check(v)
+}
+
 func checkHome(v string) error {
 	if strings.HasPrefix(v, "~") {
 		return fmt.Errorf("%q: the shell expands ~ only at the start of a word; write the full path", v)
@@ -205,9 +234,6 @@ func checkHome(v string) error {
 }
 
 func checkPublicURL(v string) error {
-	if v == "" {
-		return nil
-	}
 	u, err := url.Parse(v)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 		u.RawQuery != "" || u.Fragment != "" {

@@ -79,6 +79,9 @@ checks them.
 }
 
 func printConfiguration(a *cli.App, c *settings.Configuration) error {
+	if err := c.CheckClusterFiles(); err != nil {
+		return err
+	}
 	if a.JSON {
 		values := map[string]settings.Loaded{}
 		for _, v := range c.Values {
