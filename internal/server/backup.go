@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"tenaq/internal/api/v1"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
 )
@@ -43,7 +43,7 @@ func (s *Server) backup(ctx context.Context) (v1.Backup, error) {
 		return b.checkpoint.Remove()
 	})
 	var err error
-	if b.checkpoint, err = s.disks.Checkpoint(); err == nil {
+	if b.checkpoint, err = s.store.Checkpoint(); err == nil {
 		b.alarms, err = os.ReadFile(filepath.Join(s.cfg.DataDir, alarmsName))
 	}
 	if errors.Is(err, fs.ErrNotExist) && b.checkpoint != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -124,12 +125,17 @@ type Config struct {
 	// ClusterPeers are the advertised addresses of the first nodes, the same on each of them.
 	ClusterPeers []string
 
-	// ClusterIdentity is the directory of ca.pem, node.pem and node-key.pem. Without it, nodes share
-	// the secret in ClusterTokenFile and have loopback addresses only.
+	// ClusterIdentity is the directory of ca.pem, node.pem and node-key.pem. Without it, nodes
+	// share the secret in ClusterTokenFile and have loopback addresses only.
 	ClusterIdentity, ClusterTokenFile string
 
 	// ClusterToken is that secret when no file holds it.
 	ClusterToken string
+
+	// Writing, if set, is called when the server has begun to write the store, on a goroutine of
+	// its own. Its context ends when the server stops, or when it is a node of a cluster and does
+	// not lead any more; Writing returns soon then.
+	Writing func(context.Context, *Server)
 
 	// Version is the version of the program.
 	Version string

@@ -86,18 +86,19 @@ func DeadLetterTarget(policy string) string {
 
 // declare creates the queues of the configuration. One that exists with other attributes stays as
 // it is, and is reported: a restart must not change what a person has set since.
-func (s *Server) declare(ctx context.Context) error {
-	err := s.createDeclared(ctx)
+func (v *service) declare(ctx context.Context) error {
+	err := v.createDeclared(ctx)
 	if ctx.Err() != nil {
 		return nil // asked to stop before it began
 	}
 	return err
 }
 
-func (s *Server) createDeclared(ctx context.Context) error {
+func (v *service) createDeclared(ctx context.Context) error {
+	s := v.server
 	var missing, present []Queue
 	for _, q := range s.cfg.Queues {
-		err := s.broker.Do(ctx, &engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
+		err := v.broker.Do(ctx, &engine.GetQueueURL{Queue: s.nameOf(q), NameSet: true})
 		var refusal *engine.Error
 		switch {
 		case err == nil:
@@ -114,7 +115,7 @@ func (s *Server) createDeclared(ctx context.Context) error {
 			op = &engine.SetQueueAttributes{Queue: s.nameOf(step.Queue),
 				Values: map[string]string{"RedrivePolicy": step.Redrive}}
 		}
-		if err := s.broker.Do(ctx, op); err != nil {
+		if err := v.broker.Do(ctx, op); err != nil {
 			return declaredError(step.Queue, err)
 		}
 	}
@@ -122,7 +123,7 @@ func (s *Server) createDeclared(ctx context.Context) error {
 		// The queue may have tags of its own beside the declared ones, which CreateQueue would
 		// refuse. [QUEUE-12]
 		q.Tags = nil
-		err := s.broker.Do(ctx, s.creation(q))
+		err := v.broker.Do(ctx, s.creation(q))
 		var refusal *engine.Error
 		switch {
 		case errors.As(err, &refusal) && refusal.Code == engine.CodeQueueExists:

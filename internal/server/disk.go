@@ -22,7 +22,6 @@ type disk struct {
 	room    func(dir string) (int64, error) // how many bytes a write there may still take
 	reserve int64
 	ballast int64
-	refuse  func(bool) // called when sends must stop, and when they may continue
 	logger  *slog.Logger
 
 	refusing atomic.Bool
@@ -59,7 +58,6 @@ func (d *disk) look() {
 	}
 	if low != d.low() {
 		d.refusing.Store(low)
-		d.refuse(low)
 		if low {
 			d.logger.Warn("sends refused: free disk space is below the reserve", "free_bytes", free,
 				"reserve_bytes", d.reserve)

@@ -18,6 +18,7 @@ import (
 type row struct {
 	metric.Family
 	perQueue bool
+	ofWriter bool // only while this server writes the store
 	write    func(w *metric.Writer, r *reading)
 }
 
@@ -137,19 +138,19 @@ var table = []row{
 				}
 			}
 		}, "action"),
-	family("tenaq_commit_seconds", histogram,
+	familyOfWriter("tenaq_commit_seconds", histogram,
 		"Time that the writer waited for the disk in each turn",
 		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Commits) }),
-	family("tenaq_turn_requests", histogram, "Requests that the writer applied in one turn",
+	familyOfWriter("tenaq_turn_requests", histogram, "Requests that the writer applied in one turn",
 		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Turns) }),
-	oneValue("tenaq_waiting_polls", "Long polls that wait for messages",
+	oneValueOfWriter("tenaq_waiting_polls", "Long polls that wait for messages",
 		func(r *reading) float64 { return float64(r.writer.Polls) }),
-	oneValue("tenaq_waiting_requests", "Requests that wait for the writer",
+	oneValueOfWriter("tenaq_waiting_requests", "Requests that wait for the writer",
 		func(r *reading) float64 { return float64(r.writer.Intake) }),
-	oneValue("tenaq_last_turn_age_seconds",
+	oneValueOfWriter("tenaq_last_turn_age_seconds",
 		"Time since the last turn of the writer reached the disk; at most about 5 in a healthy server",
 		func(r *reading) float64 { return r.silence.Seconds() }),
-	oneValue("tenaq_writer_answers",
+	oneValueOfWriter("tenaq_writer_answers",
 		"1 if the writer reported its queues in time; if 0, gauges of queues and move tasks are missing",
 		func(r *reading) float64 { return oneIf(r.answers) }),
 	oneValue("tenaq_sends_refused",
@@ -162,7 +163,7 @@ var table = []row{
 			}
 		}),
 
-	family("tenaq_alarms", gauge,
+	familyOfWriter("tenaq_alarms", gauge,
 		"Alarms by state: alarms that programs created, and built-in alarms that are not OK or were not OK recently",
 		func(w *metric.Writer, r *reading) {
 			n := make(map[alarm.State]int)
@@ -173,7 +174,7 @@ var table = []row{
 				w.Value(float64(n[state]), string(state))
 			}
 		}, "state"),
-	family("tenaq_alarm_raised", gauge, "1 for each alarm in the state ALARM",
+	familyOfWriter("tenaq_alarm_raised", gauge, "1 for each alarm in the state ALARM",
 		func(w *metric.Writer, r *reading) {
 			for _, s := range r.alarms {
 				if s.State == alarm.Alarm {
@@ -181,13 +182,13 @@ var table = []row{
 				}
 			}
 		}, "alarm", "queue"),
-	oneValue("tenaq_alarms_judged_age_seconds",
+	oneValueOfWriter("tenaq_alarms_judged_age_seconds",
 		"Time since all alarms were last evaluated; at most about 60 in a healthy server",
-		func(r *reading) float64 { return r.s.alarms.Judged().Seconds() }),
-	family("tenaq_alarm_notices_total", counter,
+		func(r *reading) float64 { return r.v.alarms.Judged().Seconds() }),
+	familyOfWriter("tenaq_alarm_notices_total", counter,
 		"Notices of alarms by action and result: delivered, or lost after all attempts",
 		func(w *metric.Writer, r *reading) {
-			for _, n := range r.s.alarms.Notices() {
+			for _, n := range r.v.alarms.Notices() {
 				w.Value(float64(n.Delivered), n.Action, "delivered")
 				w.Value(float64(n.Lost), n.Action, "lost")
 			}
@@ -222,12 +223,29 @@ func family(
 	labels ...string,
 ) row {
 	return row{metric.Family{Name: name, Help: help, Kind: kind, Labels: labels},
-		slices.Contains(labels, "queue"), write}
+		slices.Contains(labels, "queue"), false, write}
+}
+
+// familyOfWriter is family for what only the writer of a store knows.
+func familyOfWriter(
+	name string, kind metric.Kind, help string, write func(*metric.Writer, *reading),
+	labels ...string,
+) row {
+	r := family(name, kind, help, write, labels...)
+	r.ofWriter = true
+	return r
 }
 
 // oneValue returns the row of a gauge with one value.
 func oneValue(name, help string, value func(*reading) float64) row {
 	return family(name, gauge, help, func(w *metric.Writer, r *reading) { w.Value(value(r)) })
+}
+
+// oneValueOfWriter is oneValue for what only the writer of a store knows.
+func oneValueOfWriter(name, help string, value func(*reading) float64) row {
+	r := oneValue(name, help, value)
+	r.ofWriter = true
+	return r
 }
 
 // counted returns the row of a counter that each queue has.

@@ -6,30 +6,21 @@ import (
 	"net/http"
 	"time"
 
-	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/sts"
-	"tenaq/internal/api/v1"
 	"tenaq/internal/door/auth"
 )
 
-// services serves CloudWatch, STS and /v1 beside the SQS API, behind the same door.
+// services serves all APIs behind the same door.
 func (s *Server) services() http.Handler {
-	alarms := cloudwatch.New(cloudwatch.Config{Monitor: s.alarms, Door: s.door,
-		Region: s.cfg.Region, Logger: s.cfg.Logger})
 	identity := sts.New(s.door)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
 		// With credentials, an unsigned request is refused by every API.
-		case sts.Is(r), s.cfg.Credentials == nil && sts.IsUnsigned(r):
+		if sts.Is(r) || s.cfg.Credentials == nil && sts.IsUnsigned(r) {
 			identity.ServeHTTP(w, r)
-		case cloudwatch.Is(r):
-			alarms.ServeHTTP(w, r)
-		case v1.Is(r):
-			s.v1.ServeHTTP(w, r)
-		default:
-			s.api.ServeHTTP(w, r)
+			return
 		}
+		s.writer.Load().ServeHTTP(w, r)
 	})
 }
 
@@ -60,7 +51,7 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if framing.Ambiguous(r) {
-			s.api.ServeHTTP(w, r)
+			s.writer.Load().api.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)

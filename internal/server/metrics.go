@@ -29,6 +29,7 @@ const (
 // server's own account.
 type reading struct {
 	s       *Server
+	v       *service // nil while this server does not write the store
 	writer  broker.Metrics
 	silence time.Duration  // before the writer was asked anything
 	answers bool           // the writer reported its queues
@@ -58,20 +59,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, req *http.Request) {
 // read collects a reading. It looks at the state of the writer first, because the questions that
 // follow are work for the writer.
 func (s *Server) read(ctx context.Context) *reading {
-	r := &reading{s: s, writer: s.broker.Metrics(), silence: s.broker.Silence(),
-		alarms: s.alarms.Status()}
-	ctx, cancel := context.WithTimeout(ctx, surveyTime)
-	defer cancel()
-	r.gauges, r.answers = s.survey(ctx)
-	if r.answers {
-		op := &engine.SurveyTasks{Account: s.cfg.Account}
-		if err := s.broker.Do(ctx, op); err == nil {
-			r.tasks = op.Tasks
-		} else {
-			r.gauges, r.answers = nil, false
-		}
-	}
-	s.broker.Tally().Each(func(q *tally.Queue) {
+	r := &reading{s: s, v: s.writer.Load()}
+	s.tally.Each(func(q *tally.Queue) {
 		if q.Account == s.cfg.Account {
 			r.counts = append(r.counts, q)
 		}
@@ -79,17 +68,38 @@ func (s *Server) read(ctx context.Context) *reading {
 	slices.SortFunc(r.counts, func(x, y *tally.Queue) int {
 		return strings.Compare(x.Name, y.Name)
 	})
+	if r.v != nil {
+		ctx, cancel := context.WithTimeout(ctx, surveyTime)
+		defer cancel()
+		r.ask(ctx)
+	}
 	return r
 }
 
+// ask asks the writer.
+func (r *reading) ask(ctx context.Context) {
+	b := r.v.broker
+	r.writer, r.silence, r.alarms = b.Metrics(), b.Silence(), r.v.alarms.Status()
+	r.gauges, r.answers = r.survey(ctx)
+	if !r.answers {
+		return
+	}
+	op := &engine.SurveyTasks{Account: r.s.cfg.Account}
+	if err := b.Do(ctx, op); err != nil {
+		r.gauges, r.answers = nil, false
+		return
+	}
+	r.tasks = op.Tasks
+}
+
 // survey asks the writer where the messages of all queues are.
-func (s *Server) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
+func (r *reading) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
 	for op := (&engine.Survey{Max: surveyPage}); ; op.After = op.Last {
-		if err := s.broker.Do(ctx, op); err != nil {
+		if err := r.v.broker.Do(ctx, op); err != nil {
 			return nil, false
 		}
 		for _, g := range op.Gauges {
-			if g.Queue.Account == s.cfg.Account {
+			if g.Queue.Account == r.s.cfg.Account {
 				gauges = append(gauges, g)
 			}
 		}
@@ -102,10 +112,12 @@ func (s *Server) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
 func (r *reading) writeTo(to io.Writer) error {
 	w := metric.NewWriter(to)
 	for i := range table {
-		if row := &table[i]; !row.perQueue || !r.s.cfg.NoQueueMetrics {
-			w.Begin(row.Family)
-			row.write(w, r)
+		row := &table[i]
+		if row.perQueue && r.s.cfg.NoQueueMetrics || row.ofWriter && r.v == nil {
+			continue
 		}
+		w.Begin(row.Family)
+		row.write(w, r)
 	}
 	if r.s.cfg.Metrics != nil {
 		r.s.cfg.Metrics(w)

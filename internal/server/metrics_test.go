@@ -215,17 +215,37 @@ func TestNoQueueMetrics(t *testing.T) {
 	}
 }
 
+// reports has a server write metrics of a broker.
+func reports(t testing.TB, s *Server, w *broker.Broker) {
+	alarms, err := monitor.New(monitor.Config{Queues: w, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.writer.Store(&service{server: s, broker: w, alarms: alarms})
+}
+
+// A server that does not write its store has no metrics of a writer.
+func TestMetricsOfFollower(t *testing.T) {
+	s := &Server{intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
+	var text strings.Builder
+	if err := s.read(t.Context()).writeTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); strings.Contains(got, "tenaq_writer_answers") ||
+		strings.Contains(got, "tenaq_turn_requests") ||
+		!strings.Contains(got, "tenaq_disk_free_bytes") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // When the writer does not answer, that is told, and what it was doing.
 func TestMetricsWithoutWriter(t *testing.T) {
 	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	alarms, err := monitor.New(monitor.Config{Queues: w, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{broker: w, alarms: alarms, intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
+	s := &Server{intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
+	reports(t, s, w)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // instead of surveyTime
 	defer cancel()
 	time.Sleep(10 * time.Millisecond)
@@ -268,8 +288,9 @@ func TestMetricNames(t *testing.T) {
 
 // BenchmarkScrape is what a scrape costs with 10,000 queues, each of which has a message.
 func BenchmarkScrape(b *testing.B) {
-	store := kv.NewMemory()
-	w, err := broker.New(broker.Config{Store: store, Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Fault: func(s string) { panic(s) }}})
+	s := &Server{cfg: Config{Account: "000000000000"}, intake: intake.New(intake.Config{}),
+		disk: &disk{room: roomOn}}
+	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", InFlightMax: 10, Tally: &s.tally, Fault: func(s string) { panic(s) }}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -287,7 +308,7 @@ func BenchmarkScrape(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s := &Server{cfg: Config{Account: "000000000000"}, broker: w, intake: intake.New(intake.Config{}), disk: &disk{room: roomOn}}
+	reports(b, s, w)
 	b.ReportAllocs()
 	for b.Loop() {
 		r := s.read(ctx)

@@ -43,14 +43,16 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 			t.Fatal(err)
 		}
 		s := &bubbled{
-			Server: &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}, broker: b},
+			Server: &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}},
 			pipes:  pipes{make(chan net.Conn), make(chan struct{})},
 		}
-		s.api = sqs.New(sqs.Config{
+		v := &service{broker: b}
+		v.api = sqs.New(sqs.Config{
 			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Door: auth.New(auth.Config{Account: "000000000000"}),
 			Rejoin: s.rejoin, IdleMax: idleMax,
 		})
-		s.http, s.adminHTTP = s.newHTTP(s.counted(s.api)), s.newHTTP(nil)
+		s.http, s.adminHTTP = s.newHTTP(s.counted(v.api)), s.newHTTP(nil)
+		s.writer.Store(v)
 		s.http.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {
 				s.taken.Add(1)

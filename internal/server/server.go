@@ -22,32 +22,25 @@ import (
 	"time"
 
 	"tenaq/internal/api/framing"
-	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
-	"tenaq/internal/api/sqs"
-	"tenaq/internal/api/v1"
-	"tenaq/internal/broker"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/door/auth"
-	"tenaq/internal/engine"
-	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
-	"tenaq/internal/observe/monitor"
+	"tenaq/internal/observe/tally"
 )
 
 // A Server is a server that has its store and its addresses.
 type Server struct {
-	cfg    Config
-	store  kv.Store
-	disks  *pebblekv.Store // the same, for what it can do besides
-	broker *broker.Broker
-	alarms *monitor.Monitor
-	disk   *disk
-	door   *auth.Door
+	cfg   Config
+	store *pebblekv.Store // nil on a node of a cluster
+	disk  *disk
+	door  *auth.Door
+	tally tally.Queues // what has happened to the queues since the start
 
 	certificate *certificate // nil without TLS
 	intake      *intake.Intake
-	api         *sqs.Handler
-	v1          *v1.Handler
+	writer      atomic.Pointer[service] // nil while this server does not write the store
+	single      *service                // of a server that is not a node of a cluster
 
 	started time.Time
 
@@ -98,38 +91,6 @@ func (s *Server) open() (err error) {
 		append(s.cfg.ConfigFiles, s.cfg.TLSCert, s.cfg.TLSKey)); err != nil {
 		return err
 	}
-	options := pebblekv.Options{
-		Dir:        s.cfg.DataDir,
-		Fatal:      func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
-		AcceptLoss: s.cfg.AcceptLoss,
-		Logger:     s.cfg.Logger,
-	}
-	if s.cfg.store != nil {
-		s.cfg.store(&options)
-	}
-	store, err := pebblekv.Open(options)
-	if err != nil {
-		return storeError(s.cfg.DataDir, err)
-	}
-	s.store, s.disks = store, store
-	key, err := s.lead()
-	if err != nil {
-		return err
-	}
-	if until := s.broker.HeldAtStart(); !until.IsZero() {
-		s.cfg.Logger.Warn("expiry is paused: the clock jumped, or the server was down for more than an hour", "until", until.UTC())
-	}
-	if s.alarms, err = s.newMonitor(); err != nil {
-		return err
-	}
-	s.disk = &disk{
-		dir:     s.cfg.DataDir,
-		room:    roomOn,
-		reserve: s.cfg.DiskReserve,
-		ballast: ballastSize,
-		refuse:  s.broker.RefuseSends,
-		logger:  s.cfg.Logger,
-	}
 	s.door = auth.New(auth.Config{
 		Credentials: s.cfg.Credentials,
 		Account:     s.cfg.Account,
@@ -137,31 +98,19 @@ func (s *Server) open() (err error) {
 		Hosts:       s.cfg.hosts(),
 		Aliases:     s.cfg.aliases(),
 	})
-	policies := auth.NewPolicies(s.broker, s.cfg.Logger)
-	s.intake = intake.New(intake.Config{Polls: func() int64 { return s.broker.Metrics().Polls }})
-	s.api = sqs.New(sqs.Config{
-		Broker:    s.broker,
-		Sealer:    handle.New(key),
-		Logger:    s.cfg.Logger,
-		Door:      s.door,
-		Policies:  policies,
-		Intake:    s.intake,
-		PublicURL: s.cfg.PublicURL,
-		Rejoin:    s.rejoin,
-		IdleMax:   idleMax,
-	})
-	s.v1 = v1.New(v1.Config{
-		Broker:    s.broker,
-		Door:      s.door,
-		Policies:  policies,
-		Intake:    s.intake,
-		Logger:    s.cfg.Logger,
-		PublicURL: s.cfg.PublicURL,
-		Monitor:   s.alarms,
-		Backup:    s.backup,
-	})
+	s.intake = intake.New(intake.Config{Polls: s.polls})
+	s.disk = &disk{
+		dir:     s.cfg.DataDir,
+		room:    roomOn,
+		reserve: s.cfg.DiskReserve,
+		ballast: ballastSize,
+		logger:  s.cfg.Logger,
+	}
+	if err := s.openStore(); err != nil {
+		return err
+	}
 	health := v1.Health{
-		Silence: s.broker.Silence, Trouble: s.trouble,
+		Silence: s.silence, Trouble: s.trouble,
 		Front: func(w http.ResponseWriter, r *http.Request) {
 			s.frontPage(w, r, true)
 		},
@@ -175,55 +124,42 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
-// lead makes this server the writer of its store: it starts the broker, and returns the key that
-// seals receipt handles. A new store has no key before its first writer draws one.
-func (s *Server) lead() (key []byte, err error) {
-	if key, err = sealKey(s.store); err != nil {
-		return nil, err
+// openStore opens the store of a single server and makes the server its writer.
+func (s *Server) openStore() (err error) {
+	options := pebblekv.Options{
+		Dir:        s.cfg.DataDir,
+		Fatal:      func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
+		AcceptLoss: s.cfg.AcceptLoss,
+		Logger:     s.cfg.Logger,
 	}
-	s.broker, err = broker.New(broker.Config{
-		Store: s.store,
-		Engine: engine.Config{
-			Region:        s.cfg.Region,
-			InFlightMax:   int64(s.cfg.InFlightMax),
-			PurgeInterval: s.cfg.PurgeInterval.Milliseconds(),
-			RecreateDelay: s.cfg.RecreateDelay.Milliseconds(),
-			Window:        s.cfg.Window,
-			Fault: func(sentence string) {
-				s.cfg.Fatal(&Error{ErrDamaged, errors.New(sentence)})
-			},
-		},
-		TimeScale: s.cfg.TimeScale,
-		Grace:     s.cfg.VisibilityGrace,
-	})
-	if err != nil {
-		return nil, &Error{ErrStorage, err}
+	if s.cfg.store != nil {
+		s.cfg.store(&options)
 	}
-	return key, nil
+	if s.store, err = pebblekv.Open(options); err != nil {
+		return storeError(s.cfg.DataDir, err)
+	}
+	s.single, err = s.newService(s.store, nil)
+	return err
 }
 
-func (s *Server) newMonitor() (*monitor.Monitor, error) {
-	m, err := monitor.New(monitor.Config{
-		Queues:            s.broker,
-		Account:           s.cfg.Account,
-		Dir:               s.cfg.DataDir,
-		Minute:            s.cfg.AlarmMinute,
-		DeadLetterQueues:  s.cfg.DeadLetterQueues,
-		InFlightMax:       s.cfg.InFlightMax,
-		Actions:           s.cfg.Actions,
-		ShippedActions:    s.cfg.AlarmActions,
-		NoShipped:         s.cfg.NoShippedAlarms,
-		LogUnknownActions: s.cfg.AlarmActionsUnknown == "log",
-		Repeat:            s.cfg.AlarmRepeat,
-		Endpoint:          s.endpoint(),
-		Logger:            s.cfg.Logger,
-	})
-	if err != nil {
-		return nil, &Error{ErrStorage,
-			fmt.Errorf("%w: check the disk under %s, and start again", err, s.cfg.DataDir)}
+// polls is how many receives wait for messages.
+func (s *Server) polls() int64 {
+	if v := s.writer.Load(); v != nil {
+		return v.broker.Metrics().Polls
 	}
-	return m, nil
+	return 0
 }
+
+// silence is how long ago the last turn of the writer reached the disk.
+func (s *Server) silence() time.Duration {
+	if v := s.writer.Load(); v != nil {
+		return v.broker.Silence()
+	}
+	return 0
+}
+
+// guardDisk refuses sends while there is too little room for them.
+func (s *Server) guardDisk(v *service) { v.broker.RefuseSends(s.disk.low()) }
 
 // endpoint is what commands must be given to find this server, empty when they need nothing.
 func (s *Server) endpoint() string {
@@ -259,22 +195,18 @@ func (s *Server) AdminAddr() string {
 // taken up, and returns when all of it is on disk.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
-	writing, stopWriting := context.WithCancel(context.Background())
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		s.broker.Run(writing)
-	}()
-	defer func() { stopWriting(); <-written; s.handlers.Wait() }()
-
-	if err := s.declare(ctx); err != nil {
+	s.single.start()
+	defer func() { _ = s.single.stop(); s.handlers.Wait() }() // no other server writes its store
+	s.disk.look()
+	if err := s.single.declare(ctx); err != nil {
 		return err
 	}
-	watching, stopWatching := context.WithCancel(context.Background())
-	var watch sync.WaitGroup
-	watch.Go(func() { s.alarms.Run(watching) })
-	defer func() { stopWatching(); watch.Wait() }()
-	s.disk.look()
+	s.single.open(ctx)
+	return s.serve(ctx)
+}
+
+// serve answers requests until ctx is done, or until an address fails.
+func (s *Server) serve(ctx context.Context) error {
 	failed := make(chan error, 2)
 	serve := func(h *http.Server, l net.Listener) {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -298,6 +230,9 @@ func (s *Server) Run(ctx context.Context) error {
 			return err
 		case <-look.C:
 			s.disk.look()
+			if v := s.writer.Load(); v != nil {
+				s.guardDisk(v)
+			}
 			if s.certificate != nil {
 				s.certificate.look()
 			}
@@ -311,15 +246,15 @@ func (s *Server) Run(ctx context.Context) error {
 // drain ends the serving of requests. [POLL-11, DUR-24]
 func (s *Server) drain() {
 	s.stopping.Store(true)
-	s.api.Drain()
-	s.broker.Drain()
+	v := s.writer.Load()
+	v.drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		s.http.Close() // suspended polls may be waiting for budget that these requests hold
 	}
-	if err = cmp.Or(err, s.api.Shutdown(ctx)); err != nil {
+	if err = cmp.Or(err, v.api.Shutdown(ctx)); err != nil {
 		s.cfg.Logger.Warn("closed connections whose requests did not finish in time", "error", err)
 	}
 	s.adminHTTP.Close()

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
@@ -76,10 +75,12 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 		a.Complain(err)
 		os.Exit(cli.ExitCode(err))
 	}
-	var redriven *redrivehost.Metrics // nil when nothing is
 	if c.File != nil && c.File.Redrive != nil {
-		redriven = redrivehost.NewMetrics(c.File.Redrive.Specs)
+		redriven := redrivehost.NewMetrics(c.File.Redrive.Specs)
 		c.Metrics = redriven.Write
+		c.Writing = func(ctx context.Context, s *server.Server) {
+			redriveHosted(ctx, s, c, redriven)
+		}
 	}
 	signals, stop := hangups(c, os.Getenv)
 	defer stop()
@@ -101,13 +102,8 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 		}
 		announced <- err
 	}()
-	var hosted sync.WaitGroup
-	if redriven != nil {
-		hosted.Go(func() { redriveHosted(serving, s, c, redriven) })
-	}
 	err = s.Run(serving)
 	cancel()
-	hosted.Wait()
 	if failed := <-announced; err == nil && ctx.Err() == nil {
 		err = failed
 	}
