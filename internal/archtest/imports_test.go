@@ -94,7 +94,7 @@ var may = map[string][]string{
 	"internal/api/cloudwatch": {"internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
 	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
 	"internal/api/v1": {
-		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/door/auth",
+		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",
 	},
 	"internal/server": {

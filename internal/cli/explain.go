@@ -92,10 +92,10 @@ func ErrorKind(answer smithy.APIError) string {
 // AnswerCode says which exit code an SQS error deserves.
 func AnswerCode(kind string) int {
 	switch kind {
-	case "NonExistentQueue", "ResourceNotFoundException", "NotFound":
+	case "NonExistentQueue", "ResourceNotFoundException", "NotFound", "NodeNotFound":
 		return ExitNotFound
 	case "QueueAlreadyExists", "QueueDeletedRecently", "PurgeQueueInProgress", "MessageNotInflight",
-		"OverLimit":
+		"OverLimit", "Refused":
 		return ExitRefused
 	case "InvalidAttributeName", "InvalidAttributeValue", "InvalidParameterValue",
 		"MissingParameter", "InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat",

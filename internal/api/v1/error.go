@@ -20,7 +20,7 @@ func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 var (
 	errNotFound = &Error{http.StatusNotFound, "NotFound",
-		"Unknown path. The paths are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup."}
+		"Unknown path. The paths are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup, and /v1/cluster on a node of a cluster."}
 	errMethod = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
 		"This path only reads: use GET."}
 	errPost = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",

@@ -37,10 +37,13 @@ type Config struct {
 }
 
 // A Handler serves /v1.
-type Handler struct{ cfg Config }
+type Handler struct {
+	cfg     Config
+	control Control // of the handler that serves /v1/cluster, and nothing else
+}
 
 // New returns a handler.
-func New(cfg Config) *Handler { return &Handler{cfg} }
+func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
 
 // A call is one request on its way through the handler.
 type call struct {

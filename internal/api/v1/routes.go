@@ -39,6 +39,15 @@ var routes = map[string]*route{
 		serve: posted(testAction)},
 	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true,
 		serve: posted(acknowledge)},
+	"cluster":          {action: "GetCluster", server: true, serve: (*call).cluster},
+	"cluster/join":     changeCluster(posted(join)),
+	"cluster/remove":   changeCluster(posted(remove)),
+	"cluster/replace":  changeCluster(posted(replace)),
+	"cluster/transfer": changeCluster(posted(transfer)),
+}
+
+func changeCluster(serve func(*call) (answer, error)) *route {
+	return &route{action: "ChangeCluster", changes: true, server: true, serve: serve}
 }
 
 // Is reports whether a request is for /v1. A request that names an action of SQS before its body is
@@ -52,6 +61,9 @@ func Is(r *http.Request) bool {
 // find returns the route of a path, and the queue that the path names; nil when there is none.
 func (h *Handler) find(path string) (found *route, queue string) {
 	path = strings.TrimPrefix(path, root+"/")
+	if (path == "cluster" || strings.HasPrefix(path, "cluster/")) != (h.control != nil) {
+		return nil, ""
+	}
 	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" {
 		return queueRoutes[parts[2]], parts[1]
 	}
@@ -73,5 +85,5 @@ func Actions() (actions []string) {
 		}
 	}
 	slices.Sort(actions)
-	return actions
+	return slices.Compact(actions)
 }
