@@ -82,3 +82,32 @@ var (
 	// ErrRefused reports that the present state of the cluster does not permit the change.
 	ErrRefused = errors.New("refused")
 )
+
+// A Quorum counts the voters of a cluster. Answers need a majority of them.
+type Quorum struct {
+	Voters    int
+	Reachable int // of them, those that answer and take part
+}
+
+// Quorum counts the voters of s.
+func (s *Status) Quorum() (q Quorum) {
+	for _, m := range s.Members {
+		if !m.Voter {
+			continue
+		}
+		q.Voters++
+		if m.Role != Unreachable && m.Role != Stopped {
+			q.Reachable++
+		}
+	}
+	return q
+}
+
+// Majority is how many voters must be reachable.
+func (q Quorum) Majority() int { return q.Voters/2 + 1 }
+
+// Spare is how many more voters may fail; negative when there is no majority.
+func (q Quorum) Spare() int { return q.Reachable - q.Majority() }
+
+// Short is the beginning of an id that people read and type.
+func Short(id string) string { return id[:min(8, len(id))] }

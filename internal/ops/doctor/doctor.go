@@ -69,6 +69,9 @@ func (d *Doctor) Examine(ctx context.Context, queues []string) (*Report, error) 
 	steps.look(time.Now())
 	d.examineEndpoint(ctx)
 	steps.look(time.Now())
+	if d.kind == KindTenaq {
+		d.examineCluster(ctx)
+	}
 	if d.client != nil {
 		if err := d.examineQueues(ctx, queues); err != nil {
 			return nil, err

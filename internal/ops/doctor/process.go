@@ -29,10 +29,14 @@ func (p processLook) whose() string {
 	return fmt.Sprintf("the server, process %d,", p.pid)
 }
 
-// serverProcess finds the process that holds the lock of the store in dir. It takes no lock.
+// serverProcess finds the process that holds the lock of the store in dir, or of the log of a node
+// of a cluster. It takes no lock.
 func serverProcess(dir string) processLook {
 	p := processLook{proc: "/proc/self", root: "/sys/fs/cgroup"}
 	f, err := os.Open(filepath.Join(dir, "store", "LOCK"))
+	if err != nil {
+		f, err = os.Open(filepath.Join(dir, "raft", "store", "LOCK"))
+	}
 	if err != nil {
 		return p
 	}
