@@ -18,6 +18,7 @@ import (
 	"tenaq/cmd/tenaq/alarms"
 	"tenaq/cmd/tenaq/bench"
 	"tenaq/cmd/tenaq/claims"
+	"tenaq/cmd/tenaq/cluster"
 	"tenaq/cmd/tenaq/demo"
 	"tenaq/cmd/tenaq/doctor"
 	"tenaq/cmd/tenaq/messages"
@@ -125,7 +126,7 @@ func newRoot(a *cli.App) *cobra.Command {
 		}
 	}
 	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
-		doctor.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a),
+		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a),
 		serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		alarms.NewWatchCmd(a))
