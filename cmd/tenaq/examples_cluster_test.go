@@ -15,7 +15,7 @@ import (
 	"tenaq/internal/settings"
 )
 
-// The variables of the examples are settings of a node that fit together, and every node has the same
+// The variables of the examples are settings of a node that fit together. Every node has the same
 // peers, its own address among them.
 func TestExamplesOfClusters(t *testing.T) {
 	for name, nodes := range map[string][]map[string]string{

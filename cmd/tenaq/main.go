@@ -126,8 +126,8 @@ func newRoot(a *cli.App) *cobra.Command {
 		}
 	}
 	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
-		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a), serve.NewBackupCmd(a),
-		serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
+		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a),
+		serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),

@@ -136,7 +136,7 @@ var allSettings = []setting{
 		}},
 	{"cluster-peers", "addresses", "of the first nodes, the same on each", "",
 		into(func(s *settings) *[]string { return &s.ClusterPeers }, parsePeers)},
-	{"cluster-identity", "directory", "certificates of this node", "",
+	{"cluster-identity", "dir", "certificates of this node", "",
 		func(s *settings, v string) error { s.ClusterIdentity = v; return checkHome(v) }},
 	{"cluster-token-file", "file", "secret of nodes on one machine", "",
 		func(s *settings, v string) error { s.ClusterTokenFile = v; return checkHome(v) }},

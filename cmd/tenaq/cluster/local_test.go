@@ -64,7 +64,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// fake returns a local cluster whose nodes run a script of the shell. $NODE is the name of the node.
+// fake returns a local cluster whose nodes run a script of the shell. $NODE is the name of a node.
 func fake(t *testing.T, script string) *local {
 	t.Helper()
 	c, err := openLocal(t.TempDir(), 7000)

@@ -20,7 +20,8 @@ const lack = `is not a node of a cluster: start nodes with --cluster-listen, or 
 
 // explained replaces the answer of a server that has no cluster.
 func explained(v *cli.V1Client, err error) error {
-	if refusal, ok := errors.AsType[smithy.APIError](err); ok && cli.ErrorKind(refusal) == "NotFound" {
+	refusal, ok := errors.AsType[smithy.APIError](err)
+	if ok && cli.ErrorKind(refusal) == "NotFound" {
 		return v.Missing()
 	}
 	return err
@@ -91,12 +92,14 @@ func printStatus(a *cli.App, s *cluster.Status) error {
 }
 
 func statusTable(s *cluster.Status) cli.Table {
-	t := cli.Table{Head: []string{"NODE", "ADDRESS", "ROLE", "COMMIT", "LAG", "CLOCK", "FREE", "VERSION"}}
+	t := cli.Table{Head: []string{"NODE", "ADDRESS", "ROLE", "COMMIT", "LAG", "CLOCK", "FREE",
+		"VERSION"}}
 	for _, m := range s.Members {
 		row := []string{cluster.Short(m.ID), m.Address, string(m.Role)}
 		if m.Role != cluster.Unreachable {
-			row = append(row, fmt.Sprintf("%d %.4s", m.Commit, m.Hash), strconv.FormatUint(m.Lag, 10),
-				clockText(m.Clock), cli.HumanSize(m.FreeBytes), m.Version)
+			row = append(row, fmt.Sprintf("%d %.4s", m.Commit, m.Hash),
+				strconv.FormatUint(m.Lag, 10), clockText(m.Clock), cli.HumanSize(m.FreeBytes),
+				m.Version)
 		}
 		t.Add(row...)
 	}

@@ -108,14 +108,14 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// With keys, only those of the server's account may see the cluster, and each right is one of its own.
+// With keys, only those of the server's account may see the cluster. To change it is another right.
 func TestClusterRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(path, []byte(`{"credentials": [
-		{"id": "TQALL001", "secret": "a-secret-for-each-of-them", "allow": ["*"]},
-		{"id": "TQSEES01", "secret": "a-secret-for-each-of-them", "allow": ["tenaq:GetCluster"]},
-		{"id": "TQSEND01", "secret": "a-secret-for-each-of-them", "allow": ["sqs:*"]},
-		{"id": "TQOTHER1", "secret": "a-secret-for-each-of-them", "account": "111122223333", "allow": ["*"]}]}`), 0o600); err != nil {
+		{"id": "TQALL001", "secret": "the-secret-of-TQALL001", "allow": ["*"]},
+		{"id": "TQSEES01", "secret": "the-secret-of-TQSEES01", "allow": ["tenaq:GetCluster"]},
+		{"id": "TQSEND01", "secret": "the-secret-of-TQSEND01", "allow": ["sqs:*"]},
+		{"id": "TQOTHER1", "secret": "the-secret-of-TQOTHER1", "account": "111122223333", "allow": ["*"]}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	set, err := credentials.Open(credentials.Config{File: path})
@@ -135,7 +135,7 @@ func TestClusterRights(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			if key != "" {
 				sum := sha256.Sum256([]byte(body))
-				if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: key, SecretAccessKey: "a-secret-for-each-of-them"},
+				if err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: key, SecretAccessKey: "the-secret-of-" + key},
 					r, hex.EncodeToString(sum[:]), "sqs", "us-east-1", time.Now()); err != nil {
 					t.Fatal(err)
 				}

@@ -103,7 +103,8 @@ func checkQuorum(s *cluster.Status) Finding {
 	q := s.Quorum()
 	figures := map[string]float64{"voters": float64(q.Voters), "reachable": float64(q.Reachable),
 		"majority": float64(q.Majority())}
-	says := fmt.Sprintf("%d of %s reachable", q.Reachable, cli.Counted(q.Voters, "voter is", "voters are"))
+	says := fmt.Sprintf("%d of %s reachable", q.Reachable,
+		cli.Counted(q.Voters, "voter is", "voters are"))
 	switch {
 	case s.Group == "":
 		return Finding{}
