@@ -66,13 +66,18 @@ var may = map[string][]string{
 		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
-	// Raft has one home.
+	// Only the packages of one node know Raft.
 	"internal/cluster/group": {
 		"internal/cluster/raftlog", "internal/kv", "internal/kv/pebblekv", "internal/kv/replica",
-		"internal/server/backup", "github.com/hashicorp/raft",
+		"internal/observe/metric", "internal/server/backup", "github.com/hashicorp/raft",
 		"internal/broker", "internal/engine", // on top of it, in its tests
 	},
 	"internal/cluster/raftlog": {"internal/kv", "github.com/hashicorp/raft/..."},
+	"internal/cluster/node": {
+		"internal/cluster", "internal/cluster/forward", "internal/cluster/group",
+		"internal/cluster/raftlog", "internal/cluster/wire", "internal/kv", "internal/kv/pebblekv",
+		"internal/observe/metric", "github.com/hashicorp/raft",
+	},
 
 	"internal/engine/row":     {"internal/engine/key", "internal/work/sqslimits"},
 	"internal/engine/verify":  {"internal/engine/row", "internal/engine/key", "internal/work/sqslimits"},

@@ -62,6 +62,10 @@ type Waiting struct {
 	ID      string `json:"id"`
 	Address string `json:"address"`
 	Version string `json:"version"`
+
+	// Trouble says why the node that answers is not a member yet, and what to do. It is empty for
+	// other nodes.
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // A Trouble is a state of the cluster that needs an operator.

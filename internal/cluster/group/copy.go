@@ -290,6 +290,7 @@ func (m *machine) Restore(io.ReadCloser) error {
 	}
 	g.cfg.State.Replace(in.files)
 	g.live.Store(&in.begun) // the last commit in the copy is no later
+	g.members.Store(&Members{in.meta.ConfigurationIndex, in.meta.Configuration.Servers})
 	err := g.saveSnapshot(in.meta)
 	g.copies.Add(1)
 	g.cfg.Logger.Info("rows replaced by a copy", "index", g.Position().Index)

@@ -42,6 +42,7 @@ import (
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/kv/replica"
+	"tenaq/internal/observe/metric"
 )
 
 // A Transport carries Raft's messages between nodes, with pre-votes.
@@ -72,8 +73,8 @@ type Config struct {
 	// kept for followers that are behind. Default 10,000 entries and 64 MiB.
 	CutEntries, CutBytes uint64
 
-	// Lead is called when this node has taken the lead. It serves until the term is over and
-	// returns then. An error other than kv.ErrLost is logged.
+	// Lead is called when this node has taken the lead. It serves until the term is over, or is to
+	// be yielded, and returns then. An error other than kv.ErrLost is logged.
 	Lead func(Term) error
 
 	// Fatal is called when the program cannot go on, as pebblekv.Options says.
@@ -99,6 +100,13 @@ type Term struct {
 
 	// Over is closed when another node may lead. A commit that is lost ends the term too.
 	Over <-chan struct{}
+
+	// Yield is closed when the lead is to be handed over. Lead then finishes what it has taken up
+	// and returns nil; this node still leads meanwhile.
+	Yield <-chan struct{}
+
+	// Elected is when the other nodes elected this one.
+	Elected time.Time
 }
 
 // A Group is one node's part of a replicated store.
@@ -108,9 +116,13 @@ type Group struct {
 	known uint64 // the last entry of the log when the program started
 
 	leading  atomic.Pointer[session] // nil while this node does not lead
+	yields   chan yielding
+	members  atomic.Pointer[Members]
 	live     atomic.Pointer[time.Time]
 	fencings atomic.Int64
 	copies   atomic.Int64 // that have replaced the rows
+
+	Commits, Confirms *metric.Histogram // seconds, of this node while it leads
 
 	use       uses
 	sending   sync.Mutex // held while a copy is sent
@@ -136,12 +148,18 @@ type session struct {
 // Open joins the group that the log belongs to. An empty log belongs to none until Bootstrap.
 func Open(cfg Config) (*Group, error) {
 	g := &Group{cfg: cfg, down: make(chan struct{}), ended: make(chan struct{}),
-		finished: make(chan struct{}), cuts: make(chan uint64, 1), cutsEnded: make(chan struct{})}
+		finished: make(chan struct{}), cuts: make(chan uint64, 1), cutsEnded: make(chan struct{}),
+		yields:  make(chan yielding),
+		Commits: metric.NewHistogram(metric.Latencies...), Confirms: metric.NewHistogram(
+			metric.Latencies...)}
 	var err error
 	if g.known, err = cfg.Log.LastIndex(); err != nil {
 		return nil, err
 	}
 	if err := g.dropCopiedLog(); err != nil {
+		return nil, err
+	}
+	if err := g.readMembers(); err != nil {
 		return nil, err
 	}
 	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), cfg.Log, cfg.Log, (*snapshots)(g),
@@ -163,6 +181,8 @@ func (g *Group) raftConfig() *raft.Config {
 	c.NoLegacyTelemetry = true
 	c.LogOutput, c.LogLevel = io.Discard, "off"
 	c.SnapshotThreshold = math.MaxUint64 // cutLogs decides
+	c.MaxAppendEntries = 16              // an entry may have 8 MiB
+	c.ShutdownOnRemove = false           // whether this node was removed is for others to find out
 	return c
 }
 
@@ -178,9 +198,13 @@ func (inOrder) AppendEntriesPipeline(
 
 // Bootstrap makes the servers a group. Every server may be told, and each of the same ones.
 func (g *Group) Bootstrap(servers []raft.Server) error {
+	before := g.members.Load()
 	err := g.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
 	if errors.Is(err, raft.ErrCantBootstrap) {
 		return nil // it is one already
+	}
+	if err == nil {
+		g.members.CompareAndSwap(before, &Members{1, servers})
 	}
 	return err
 }
@@ -199,6 +223,15 @@ func (g *Group) Standing() Standing { return Standing{g.Position(), g.raft.Curre
 
 // Fenced is how many entries of replaced leaders this node has passed over.
 func (g *Group) Fenced() int64 { return g.fencings.Load() }
+
+// Copies is how many copies of a leader's rows this node has taken since it started.
+func (g *Group) Copies() int64 { return g.copies.Load() }
+
+// Progress returns the last entry of the log that is known to be committed, and the last one that
+// this node has.
+func (g *Group) Progress() (committed, last uint64) {
+	return g.raft.CommitIndex(), g.raft.LastIndex()
+}
 
 // Err returns why this node has stopped taking part in the group; nil while it does.
 func (g *Group) Err() error {
@@ -272,7 +305,7 @@ func (g *Group) lead() error {
 		return errBusy
 	}
 	defer g.use.end(leading)
-	term := g.raft.CurrentTerm()
+	elected, term := time.Now(), g.raft.CurrentTerm()
 	if err := g.await(g.raft.Barrier(0)); err != nil { // everything that is committed is applied
 		return err
 	}
@@ -294,17 +327,7 @@ func (g *Group) lead() error {
 	s.store = replica.NewStore(g.cfg.State, proposals{g, s}, s.id)
 	g.leading.Store(s)
 	defer g.leading.Store(nil)
-	over, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- g.cfg.Lead(Term{Store: s.store, Applied: applied, Over: over}) }()
-	select {
-	case err := <-done:
-		close(over)
-		return err
-	case <-g.raft.LeaderCh(): // also when it says that the lead was regained
-	case <-g.ended:
-	}
-	close(over)
-	return <-done
+	return g.serve(Term{Store: s.store, Applied: applied, Elected: elected})
 }
 
 // awaitMajority waits until something is true of a majority of the voters, as long as the session
@@ -364,23 +387,29 @@ func (p proposals) Propose(entry []byte) replica.Ticket { return p.group.propose
 // before the question. Raft's VerifyLeader does not do, because it takes the answer to an earlier
 // heartbeat for one to its own. A leader that was paused may find such an answer when it goes on.
 func (p proposals) Confirm() error {
+	begun := time.Now()
+	defer func() { p.group.Confirms.Observe(time.Since(begun).Seconds()) }()
 	return p.group.awaitMajority(p.session, func(s Standing) bool {
 		return s.Term <= p.session.term
 	})
 }
 
-func (g *Group) propose(entry []byte) ticket { return ticket{g, g.raft.Apply(entry, 0)} }
+func (g *Group) propose(entry []byte) ticket {
+	return ticket{g, g.raft.Apply(entry, 0), time.Now()}
+}
 
 // A ticket is an entry on its way to the state.
 type ticket struct {
 	group  *Group
 	future raft.ApplyFuture
+	begun  time.Time
 }
 
 func (t ticket) Wait() error {
 	if err := t.group.await(t.future); err != nil {
 		return err
 	}
+	t.group.Commits.Observe(time.Since(t.begun).Seconds())
 	if err, ok := t.future.Response().(error); ok {
 		return err
 	}

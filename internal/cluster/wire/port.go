@@ -1,5 +1,5 @@
 // Package wire connects the nodes of a cluster. Each node listens on one port for the connections
-// of all the others: Raft, and HTTP for forwarded requests, membership and copies.
+// of all the others: Raft with its copies, forwarded requests, and what nodes ask each other.
 //
 // It guarantees:
 //
@@ -37,8 +37,9 @@ import (
 type Kind byte
 
 const (
-	Raft Kind = 'r'
-	HTTP Kind = 'h'
+	Raft    Kind = 'r'
+	HTTP    Kind = 'h' // forwarded requests
+	Control Kind = 'c' // requests between nodes, over HTTP too
 )
 
 const (
@@ -110,7 +111,7 @@ func Listen(cfg Config) (*Port, error) {
 	if p.listener, err = listen.Listen(p.ctx, "tcp", cfg.Listen); err != nil {
 		return nil, fmt.Errorf("listen for other nodes: %w", err)
 	}
-	for _, k := range []Kind{Raft, HTTP} {
+	for _, k := range []Kind{Raft, HTTP, Control} {
 		p.kinds[k] = &kindListener{port: p, arrived: make(chan net.Conn, backlog),
 			closed: make(chan struct{})}
 	}

@@ -1,0 +1,284 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/internal/cluster"
+)
+
+// add starts a machine that has the list of the others and is not on it.
+func (r *rig) add() *machine {
+	r.t.Helper()
+	m := r.newMachine()
+	r.machines = append(r.machines, m)
+	m.start()
+	r.await("the leader knows that "+m.name+" waits", func() bool {
+		return slices.ContainsFunc(r.leader().node.waitingNow(), func(c card) bool {
+			return c.ID == m.id()
+		})
+	})
+	return m
+}
+
+// running starts a cluster and waits until all nodes have the same rows.
+func running(t *testing.T, machines int) *rig {
+	r := newRig(t, machines)
+	r.start(r.machines...)
+	r.settle(r.machines...)
+	return r
+}
+
+func (r *rig) awaitRole(m *machine, voter bool) {
+	r.t.Helper()
+	r.await(m.name+" is a member", func() bool {
+		member, ok := r.leader().member(m.id())
+		return ok && member.Voter == voter && member.Role != cluster.Unreachable
+	})
+}
+
+// voter returns a voter that does not lead.
+func (r *rig) voter() *machine {
+	leader := r.leader()
+	i := slices.IndexFunc(r.machines, func(m *machine) bool { return m != leader && m.node != nil })
+	return r.machines[i]
+}
+
+// change makes a change at the leader, whichever it is.
+func (r *rig) change(f func(n *Node) error) {
+	r.t.Helper()
+	err := errors.New("")
+	r.await("the change is made", func() bool {
+		err = f(r.leader().node)
+		return err == nil || !errors.Is(err, cluster.ErrNotLeader)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A node that waits is admitted, gets the rows, and after a while a vote that counts.
+func TestJoin(t *testing.T) {
+	r := running(t, 1)
+	for range 2 {
+		m := r.add()
+		s := r.leader().node.Status(t.Context())
+		if len(s.Waiting) != 1 || s.Waiting[0].Address != m.address {
+			t.Errorf("status %+v", s)
+		}
+		if own := m.node.Status(t.Context()); len(own.Members) == 0 ||
+			!strings.Contains(own.Waiting[0].Trouble, "tenaq cluster join "+string(m.id())) {
+			t.Errorf("status of the waiting node: %+v", own)
+		}
+		r.change(func(n *Node) error { return n.Join(t.Context(), string(m.id()[:8])) })
+		r.awaitRole(m, true)
+		r.settle(r.machines...)
+	}
+	r.leader().kill()
+	r.write()
+}
+
+// A change of leader does not stop a promotion.
+func TestPromotionGoesOn(t *testing.T) {
+	r := newRig(t, 3)
+	long := true
+	for _, m := range r.machines {
+		m.change = func(cfg *Config) {
+			if long {
+				cfg.steady = time.Hour
+			}
+		}
+	}
+	r.start(r.machines...)
+	r.settle(r.machines...)
+	m := r.add()
+	r.change(func(n *Node) error { return n.Join(t.Context(), m.address) })
+	r.settle(r.machines...)
+	r.awaitRole(m, false)
+	long = false
+	for _, o := range r.machines[:3] {
+		o.kill()
+		o.start()
+	}
+	r.awaitRole(m, true)
+}
+
+func TestRefusedChanges(t *testing.T) {
+	r := running(t, 3)
+	leader, voter := r.leader(), r.voter()
+	for name, tt := range map[string]struct {
+		err  error
+		kind error
+		want string
+	}{
+		"join of none":     {leader.node.Join(t.Context(), "abc"), cluster.ErrUnknownNode, "there is no waiting node"},
+		"remove of none":   {leader.node.Remove(t.Context(), "x"), cluster.ErrUnknownNode, leader.address},
+		"ambiguous":        {leader.node.Remove(t.Context(), ""), cluster.ErrUnknownNode, "no member"},
+		"not the leader":   {voter.node.Remove(t.Context(), "x"), cluster.ErrNotLeader, ""},
+		"join elsewhere":   {voter.node.Join(t.Context(), "x"), cluster.ErrNotLeader, ""},
+		"replace by none":  {leader.node.Replace(t.Context(), string(voter.id()), "x"), cluster.ErrUnknownNode, ""},
+		"transfer to none": {leader.node.Transfer(t.Context(), "x"), cluster.ErrUnknownNode, ""},
+	} {
+		if !errors.Is(tt.err, tt.kind) || !strings.Contains(tt.err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %v with %q", name, tt.err, tt.kind, tt.want)
+		}
+	}
+}
+
+// A node is not removed when the rest has no majority.
+func TestRemoveKeepsMajority(t *testing.T) {
+	r := running(t, 3)
+	dead := r.voter()
+	id := dead.id()
+	dead.kill()
+	leader := r.leader()
+	other := r.voter()
+	err := leader.node.Remove(t.Context(), string(other.id()))
+	if !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(), "1 of 2 voters") {
+		t.Errorf("got %v", err)
+	}
+	r.change(func(n *Node) error { return n.Remove(t.Context(), string(id)) })
+	if s := leader.node.Status(t.Context()); len(s.Members) != 2 {
+		t.Errorf("status %+v", s)
+	}
+	r.write()
+}
+
+// A removed node stops, says so, and stays out after a restart. So does a leader, after its lead.
+func TestRemove(t *testing.T) {
+	for name, pick := range map[string]func(r *rig) *machine{
+		"follower": (*rig).voter, "leader": (*rig).leader,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := running(t, 3)
+			m := pick(r)
+			leader := r.leader()
+			if err := leader.node.Remove(t.Context(), m.address); err != nil {
+				t.Fatal(err)
+			}
+			r.awaitLog(m, "this node was removed from the cluster")
+			for range 2 {
+				r.write()
+				if s := m.node.trouble(); !strings.Contains(s, "was removed") {
+					t.Errorf("trouble %q", s)
+				}
+				if _, known := m.node.Leader(); known || m.node.Leads() {
+					t.Error("a removed node takes part")
+				}
+				m.kill()
+				m.start()
+			}
+			if s := r.leader().node.Status(t.Context()); len(s.Members) != 2 {
+				t.Errorf("status %+v", s)
+			}
+		})
+	}
+}
+
+// A node that was removed while it was away finds out when it comes back.
+func TestRemovedWhileAway(t *testing.T) {
+	r := running(t, 3)
+	m := r.voter()
+	id := m.id()
+	m.kill()
+	r.change(func(n *Node) error { return n.Remove(t.Context(), string(id)) })
+	m.start()
+	r.awaitLog(m, "this node was removed from the cluster")
+	r.write()
+}
+
+// The last voter stays.
+func TestRemoveOfLastVoter(t *testing.T) {
+	r := running(t, 1)
+	err := r.leader().node.Remove(t.Context(), r.machines[0].address)
+	if !errors.Is(err, cluster.ErrRefused) {
+		t.Errorf("got %v", err)
+	}
+	r.write()
+}
+
+// A node with a new directory takes the place of the one it was, under the same address.
+func TestReplace(t *testing.T) {
+	r := running(t, 3)
+	lost := r.voter()
+	old := lost.id()
+	lost.kill()
+	lost.wipe()
+	lost.start()
+	r.await("the leader knows that it waits", func() bool {
+		return len(r.leader().node.waitingNow()) == 1
+	})
+	err := r.leader().node.Join(t.Context(), string(lost.id()))
+	if !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(),
+		"tenaq cluster replace "+string(old)) {
+		t.Errorf("join under the address of a member: %v", err)
+	}
+	r.change(func(n *Node) error { return n.Replace(t.Context(), string(old), lost.address) })
+	r.awaitRole(lost, true)
+	r.settle(r.machines...)
+	if s := r.leader().node.Status(t.Context()); len(s.Members) != 3 || len(s.Waiting) != 0 {
+		t.Errorf("status %+v", s)
+	}
+	for _, m := range r.machines {
+		if m != lost && m != r.leader() {
+			m.kill()
+			break
+		}
+	}
+	r.write()
+}
+
+func TestTransfer(t *testing.T) {
+	r := running(t, 3)
+	for _, m := range r.machines {
+		r.change(func(n *Node) error { return n.Transfer(t.Context(), string(m.id())) })
+		r.await(m.name+" leads", func() bool { return r.leader() == m })
+	}
+	r.write()
+}
+
+// A node that lost its log and is back as a learner, reached at the old address by another name,
+// confirms nothing and elects no one in the place of the node that it was.
+func TestEmptyNodeNeverVotes(t *testing.T) {
+	r := newRig(t, 3)
+	for _, m := range r.machines {
+		m.change = func(cfg *Config) { cfg.steady = time.Hour }
+	}
+	lost := r.machines[0]
+	r.start(r.machines...)
+	r.settle(r.machines...)
+	for r.leader() == lost {
+		if err := lost.node.HandOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost.kill()
+	lost.wipe()
+	lost.address = "[::ffff:" + strings.Replace(lost.listen, ":", "]:", 1) // the same port
+	lost.start()
+	r.await("the leader knows that it waits", func() bool {
+		return len(r.leader().node.waitingNow()) == 1
+	})
+	r.change(func(n *Node) error { return n.Join(t.Context(), string(lost.id())) })
+	r.settle(r.machines...)
+	leader := r.leader()
+	for _, m := range r.machines {
+		if m != lost && m != leader {
+			m.kill()
+		}
+	}
+	wrote := make(chan error, 1)
+	go func() { wrote <- leader.write("without a majority") }()
+	r.await("the lead ends", func() bool { return !leader.node.Leads() })
+	if err := <-wrote; err == nil {
+		t.Error("a write was confirmed by one voter of three")
+	}
+	time.Sleep(10 * beat)
+	if leader.node.Leads() || lost.node.Leads() {
+		t.Error("a node leads with one voter of three")
+	}
+}
