@@ -78,9 +78,9 @@ func newReplaceCmd(a *cli.App) *cobra.Command {
 		Long: `Remove the node OLD, then admit the node NEW, which waits. This is what to do
 when the disk of a node is lost or damaged: empty its data directory, start it,
 and replace the old node, which is unreachable, by the new one. Both may have
-the same address; then name each by its id.`,
+the same address.`,
 		Example: `  tenaq cluster replace 3f9c1a2b 77d0e5aa
-  tenaq cluster replace 10.0.0.3:9326 10.0.0.4:9326`,
+  tenaq cluster replace 10.0.0.3:9326 10.0.0.3:9326    # the same machine`,
 		Args: cli.Wants(2, 2),
 	}, func(ctx context.Context, v *cli.V1Client, args []string) error {
 		in := map[string]string{"old": args[0], "new": args[1]}

@@ -86,7 +86,9 @@ func printStatus(a *cli.App, s *cluster.Status) error {
 			continue
 		}
 		a.Note("\n%s: %s", f.Subject, f.Says)
-		a.Note("  -> %s", f.Do)
+		if f.Do != "" {
+			a.Note("  -> %s", f.Do)
+		}
 	}
 	return verdict
 }

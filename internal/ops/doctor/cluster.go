@@ -23,7 +23,6 @@ const (
 	copyNeeds     = 1 << 30                // free bytes, for a copy of the rows
 	clusterLack   = "is not a node of a cluster"
 	startANode    = "start nodes until a majority runs, and check that they reach each other; docs/cluster.md says what to do if they are lost"
-	lookAtItsLog  = "look at the log of that node"
 	joinTwoOthers = "start nodes with empty data directories until there are three, and admit each: tenaq cluster join NODE"
 )
 
@@ -63,6 +62,9 @@ func CheckCluster(s *cluster.Status, reserve int64) (findings []Finding) {
 			findings = append(findings, f)
 		}
 	}
+	if add("cluster", "membership", checkMembership(s)); len(findings) > 0 {
+		return findings // it knows nothing of the cluster any more
+	}
 	add("cluster", "leader", checkLeader(s))
 	add("cluster", "quorum", checkQuorum(s))
 	add("cluster", "same rows", checkRows(s))
@@ -85,9 +87,8 @@ func CheckCluster(s *cluster.Status, reserve int64) (findings []Finding) {
 func checkLeader(s *cluster.Status) Finding {
 	switch {
 	case s.Group == "":
-		return problem("admit it at a node of the cluster: tenaq cluster join "+
-			cluster.Short(s.Node)+"; or start the other new nodes with the same --cluster-peers",
-			"this node belongs to no cluster yet")
+		return problem("start the other new nodes with the same --cluster-peers, or admit this one to a cluster: tenaq cluster join "+
+			cluster.Short(s.Node), "this node belongs to no cluster yet")
 	case s.Leader == "":
 		return problem(startANode, "no node leads: every request is refused with 503")
 	}
@@ -119,6 +120,16 @@ func checkQuorum(s *cluster.Status) Finding {
 			q.Majority()).with(figures)
 	}
 	return fine("%s: %d may fail", says, q.Spare()).with(figures)
+}
+
+// checkMembership looks for a node that was removed.
+func checkMembership(s *cluster.Status) Finding {
+	own := func(m cluster.Member) bool { return m.ID == s.Node }
+	if s.Group == "" || slices.ContainsFunc(s.Members, own) {
+		return Finding{}
+	}
+	return problem("stop it; to use its machine again, empty its data directory and start it",
+		"the node that answers was removed from the cluster")
 }
 
 // checkRows compares the hashes of nodes that are at the same commit.
@@ -166,6 +177,9 @@ func checkWaiting(s *cluster.Status) Finding {
 	}
 	var says []string
 	for _, w := range s.Waiting {
+		if w.Trouble != "" {
+			return warning("", "%s", w.Trouble) // the node that answers knows more than that
+		}
 		says = append(says, fmt.Sprintf("%s (%s)", w.Address, cluster.Short(w.ID)))
 	}
 	id := cluster.Short(s.Waiting[0].ID)
@@ -176,7 +190,7 @@ func checkWaiting(s *cluster.Status) Finding {
 func checkMember(m *cluster.Member) Finding {
 	switch {
 	case m.Trouble != "":
-		return problem(lookAtItsLog, "%s", strings.TrimSuffix(m.Trouble, "."))
+		return problem("", "%s", m.Trouble) // which ends with what to do
 	case m.Role == cluster.Unreachable:
 		return problem("start it, or check the network between the nodes; if it is lost, replace it: tenaq cluster replace "+
 			cluster.Short(m.ID)+" NEW", "it does not answer other nodes")
