@@ -17,7 +17,8 @@ const (
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in
 // flight [CLOCK-10], removes expired messages from unused queues [RET-1], and advances move tasks
-// by at most one bounded step a turn. [MOVE-13]
+// by at most one bounded step a turn. [MOVE-13] Where another node may become the writer it stamps
+// the time always, because that node's clock begins at the last stamp.
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
@@ -34,7 +35,7 @@ func (b *Broker) keepHouse(busy bool) {
 	h, mono := &b.house, time.Now()
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
-		if b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
+		if b.cfg.Confirm != nil || b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
 			b.inform(&engine.Stamp{})
 		}
 	}

@@ -94,6 +94,25 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
+// A poll that a send has served gets no message when their turn is lost: the next leader may give
+// it to another consumer.
+func TestLostCommitOfPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{Store: kv.NewMemory()}
+		r, ended := runLost(t, newConfig(t, g))
+		poll := r.begin(receiveOp("orders", 20))
+		synctest.Wait()
+		g.close()
+		send := r.begin(sendOp("orders", "served"))
+		send.wantWaiting()
+		poll.wantWaiting()
+		g.lose()
+		send.wantError(ErrOutcomeUnknown)
+		poll.wantError(ErrOutcomeUnknown)
+		<-ended
+	})
+}
+
 // No clean stop is recorded by a leader that was deposed, so the next one gives the grace.
 func TestAbandonIsNoCleanStop(t *testing.T) {
 	for name, end := range map[string]func(r *rig){

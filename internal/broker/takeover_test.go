@@ -101,3 +101,85 @@ func TestTakeOverKeepsVisibility(t *testing.T) {
 		}
 	})
 }
+
+// A node that has been given the rows only now takes over from a leader that had nothing to do for
+// a day: its clock is behind by no more than the time between two stamps. A single node that has
+// nothing to do writes nothing.
+func TestIdleLeaderStamps(t *testing.T) {
+	for name, cluster := range map[string]bool{"cluster": true, "single node": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &countingStore{Store: kv.NewMemory()}
+				cfg := newConfig(t, store)
+				if cluster {
+					cfg.Confirm = func() error { return nil }
+				}
+				r, ended := runLost(t, cfg)
+				time.Sleep(time.Minute)
+				before := store.forced
+				time.Sleep(day)
+				stamps := store.forced - before
+				r.Abandon()
+				<-ended
+				if !cluster {
+					if stamps != 0 {
+						t.Errorf("an idle day wrote %d times, want none", stamps)
+					}
+					return
+				}
+				if want := int(day / stampEvery); stamps < want-1 || stamps > want+1 {
+					t.Errorf("an idle day wrote %d times, want %d", stamps, want)
+				}
+				cfg.Applied = time.Now()
+				next := mustNew(t, cfg)
+				if behind := time.Now().UnixMilli() - next.now; behind < 0 || behind > stampEvery.Milliseconds() {
+					t.Errorf("the clock of the next leader is %d ms behind, want at most 5 s", behind)
+				}
+			})
+		})
+	}
+}
+
+// A countingStore counts the batches that were forced and wrote something.
+type countingStore struct {
+	kv.Store
+	forced int
+}
+
+func (s *countingStore) NewBatch() kv.Batch { return &countingBatch{s.Store.NewBatch(), s} }
+
+type countingBatch struct {
+	kv.Batch
+	store *countingStore
+}
+
+func (b *countingBatch) Force() (wait func() error) {
+	if b.Len() > 0 {
+		b.store.forced++
+	}
+	return b.Batch.Force()
+}
+
+// What was hidden when the old leader was lost stays hidden for as much longer as there was no
+// leader.
+func TestTakeOverGivesGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		r, ended := runLost(t, newConfig(t, store))
+		r.send("orders", "hidden")
+		r.take("orders", 5)
+		applied := time.Now()
+		r.Abandon()
+		<-ended
+		time.Sleep(4 * time.Second)
+		cfg := newConfig(t, store)
+		cfg.Applied, cfg.Grace = applied, time.Minute
+		next := start(t, cfg)
+		c := next.begin(receiveOp("orders", 20))
+		<-c.done
+		got := time.Since(applied)
+		if next.bodies(c.res) != "hidden" || got < 7900*time.Millisecond || got > 8500*time.Millisecond {
+			t.Errorf("received %q after %v, want the message after 8 s", next.bodies(c.res), got)
+		}
+	})
+}
