@@ -70,7 +70,7 @@ var may = map[string][]string{
 	"internal/cluster/group": {
 		"internal/cluster/raftlog", "internal/kv", "internal/kv/pebblekv", "internal/kv/replica",
 		"internal/observe/metric", "internal/server/backup", "github.com/hashicorp/raft",
-		"internal/broker", "internal/engine", // on top of it, in its tests
+		"internal/broker", "internal/engine", "internal/engine/row", "github.com/hashicorp/go-hclog", // in its tests
 	},
 	"internal/cluster/raftlog": {"internal/kv", "github.com/hashicorp/raft/..."},
 	"internal/cluster/node": {
@@ -242,6 +242,7 @@ var testsMay = []string{
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox", "outbox/sqliteoutbox",
 	"internal/engine/verify",
+	"github.com/anishathalye/porcupine",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/cockroachdb/datadriven",
 	"github.com/cockroachdb/pebble/v2/vfs/...",

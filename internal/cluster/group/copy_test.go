@@ -115,8 +115,7 @@ func TestLogWaitsForRows(t *testing.T) {
 		if first, _ := f.group.cfg.Log.FirstIndex(); first != 1 {
 			t.Errorf("the log begins at %d before a row is on disk", first)
 		}
-		f.disconnect()
-		f.running.Store(false)
+		f.unplug()
 		cut := f.disk.CrashClone(vfs.CrashCloneCfg{})
 		f.close()
 		f.hook.Store(nil)
@@ -246,9 +245,8 @@ func (r *rig) cutPowerDuringCopy(at int64) bool {
 			return
 		}
 		if ops.Add(1) == at {
+			f.unplug()
 			after = f.disk.CrashClone(cfg)
-			f.disconnect()
-			f.running.Store(false)
 			cut.Store(true)
 		}
 	}
@@ -286,21 +284,21 @@ func TestFlippedBit(t *testing.T) {
 		for range 8 {
 			f.stop()
 			r.fill()
-			before := r.flips.Load()
-			r.flip.Store(1 + r.rng.Int64N(1<<40))
+			before := r.network.flips.Load()
+			r.network.flip.Store(1 + r.rng.Int64N(1<<40))
 			f.start()
 			for range 4000 {
-				if r.flips.Load() > before {
+				if r.network.flips.Load() > before {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
 			time.Sleep(time.Second)
-			if r.flips.Load() == before || f.group.copies.Load() != 0 {
-				t.Fatalf("%d bits flipped and %d copies taken", r.flips.Load()-before,
+			if r.network.flips.Load() == before || f.group.copies.Load() != 0 {
+				t.Fatalf("%d bits flipped and %d copies taken", r.network.flips.Load()-before,
 					f.group.copies.Load())
 			}
-			r.flip.Store(0)
+			r.network.flip.Store(0)
 			r.settle()
 			if n := f.group.copies.Load(); n != 1 {
 				t.Fatalf("%d copies, want 1", n)

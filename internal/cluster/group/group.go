@@ -10,7 +10,8 @@
 //   - All nodes have the same rows, byte for byte. Every entry states the hash of the chain of
 //     commits. A node whose rows do not match an entry stops at once, and counts for no majority.
 //   - A leader serves only once a majority has applied the first entry of its session: never with
-//     rows that differ from theirs.
+//     rows that differ from theirs. It proposes that entry only once a majority has its rows, so a
+//     leader with wrong rows stops itself and not the nodes that are right.
 //   - The log is bounded. A node that was away for longer than the log reaches back, or that is
 //     new, gets a copy of the leader's rows. A copy that was cut off or changed is not used.
 //
@@ -19,7 +20,7 @@
 //   - go on without a majority;
 //   - tell whether a commit that was lost with the lead takes effect;
 //   - repair a node whose rows do not match. An operator replaces it;
-//   - go on when a new leader's rows differ: the nodes that do not match it stop, be they right.
+//   - go on while no majority has the same rows, or tell which of two nodes is right.
 //
 // It leaves to others: the rules of the queue (Config.Lead), where nodes are and how they talk
 // (Config.Transport and Config.Ask), and membership.
@@ -81,6 +82,8 @@ type Config struct {
 	Fatal func(error)
 
 	Logger *slog.Logger
+
+	raft func(*raft.Config) // changes the configuration of Raft, in tests
 }
 
 // A Standing is how far a node has got.
@@ -183,6 +186,9 @@ func (g *Group) raftConfig() *raft.Config {
 	c.SnapshotThreshold = math.MaxUint64 // cutLogs decides
 	c.MaxAppendEntries = 16              // an entry may have 8 MiB
 	c.ShutdownOnRemove = false           // whether this node was removed is for others to find out
+	if g.cfg.raft != nil {
+		g.cfg.raft(c)
+	}
 	return c
 }
 
@@ -314,6 +320,9 @@ func (g *Group) lead() error {
 		applied = *t
 	}
 	s := &session{term: term}
+	if err := g.compare(s); err != nil {
+		return err
+	}
 	if _, err := rand.Read(s.id[:]); err != nil {
 		return err
 	}
@@ -321,7 +330,7 @@ func (g *Group) lead() error {
 		return err
 	}
 	hasBegun := func(x Standing) bool { return x.Position.Session == s.id }
-	if err := g.awaitMajority(s, hasBegun); err != nil {
+	if _, err := g.awaitMajority(s, hasBegun); err != nil {
 		return err
 	}
 	s.store = replica.NewStore(g.cfg.State, proposals{g, s}, s.id)
@@ -330,49 +339,84 @@ func (g *Group) lead() error {
 	return g.serve(Term{Store: s.store, Applied: applied, Elected: elected})
 }
 
-// awaitMajority waits until something is true of a majority of the voters, as long as the session
-// lasts.
-func (g *Group) awaitMajority(s *session, is func(Standing) bool) error {
+// compare waits until a majority of the voters has got as far in the log as this node and has the
+// same rows. If a majority has others there, those of this node are wrong, and it leaves the group:
+// the first entry of its session would make the majority leave.
+func (g *Group) compare(s *session) error {
+	const others = 1 // of what is asked
+	var once sync.Once
+	is, err := g.awaitMajority(s,
+		func(x Standing) bool { return x.Position == g.Position() },
+		func(x Standing) bool {
+			p := g.Position()
+			if x.Position.Index != p.Index || x.Position.Mark == p.Mark {
+				return false
+			}
+			once.Do(func() {
+				g.cfg.Logger.Warn("another node has different rows", "index", p.Index,
+					"commit", p.Mark.Number)
+			})
+			return true
+		})
+	if err == nil && is == others {
+		err = fmt.Errorf("%w: a majority of the nodes has other rows after entry %d of the log",
+			ErrMismatch, g.Position().Index)
+		g.breakDown(err)
+	}
+	return err
+}
+
+// awaitMajority waits until one of several things is true of a majority of the voters, as long as
+// the session lasts, and returns which one.
+func (g *Group) awaitMajority(s *session, is ...func(Standing) bool) (which int, err error) {
 	for !g.isEnded() && g.raft.State() == raft.Leader && g.raft.CurrentTerm() == s.term {
 		future := g.raft.GetConfiguration()
 		if err := future.Error(); err != nil {
-			return err
+			return 0, err
 		}
-		if g.isOfMajority(future.Configuration().Servers, is) {
-			return nil
+		if which, ok := g.ofMajority(future.Configuration().Servers, is); ok {
+			return which, nil
 		}
 		g.pause(g.cfg.Heartbeat / 100)
 	}
-	return kv.ErrLost
+	return 0, kv.ErrLost
 }
 
-// isOfMajority asks all voters at the same time, and goes by the first majority that agrees.
-func (g *Group) isOfMajority(servers []raft.Server, is func(Standing) bool) bool {
-	answers, voters := make(chan bool, len(servers)), 0
+// ofMajority asks all voters at the same time, and goes by the first majority that agrees.
+func (g *Group) ofMajority(servers []raft.Server, is []func(Standing) bool) (which int, ok bool) {
+	answers, voters := make(chan *Standing, len(servers)), 0
 	for _, server := range servers {
 		switch {
 		case server.Suffrage != raft.Voter:
 			continue
 		case server.ID == g.cfg.Node:
-			answers <- is(g.Standing())
+			own := g.Standing()
+			answers <- &own
 		default:
 			go func() {
 				standing, err := g.cfg.Ask(server)
-				answers <- err == nil && is(standing)
+				if err != nil {
+					answers <- nil
+					return
+				}
+				answers <- &standing
 			}()
 		}
 		voters++
 	}
-	have := 0
+	have := make([]int, len(is))
 	for range voters {
-		if <-answers {
-			have++
-		}
-		if have > voters/2 {
-			return true
+		standing := <-answers
+		for i := range is {
+			if standing == nil || !is[i](*standing) {
+				continue
+			}
+			if have[i]++; have[i] > voters/2 {
+				return i, true
+			}
 		}
 	}
-	return false
+	return 0, false
 }
 
 // proposals are the log of one session.
@@ -389,9 +433,10 @@ func (p proposals) Propose(entry []byte) replica.Ticket { return p.group.propose
 func (p proposals) Confirm() error {
 	begun := time.Now()
 	defer func() { p.group.Confirms.Observe(time.Since(begun).Seconds()) }()
-	return p.group.awaitMajority(p.session, func(s Standing) bool {
+	_, err := p.group.awaitMajority(p.session, func(s Standing) bool {
 		return s.Term <= p.session.term
 	})
+	return err
 }
 
 func (g *Group) propose(entry []byte) ticket {

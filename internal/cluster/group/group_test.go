@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"tenaq/internal/broker"
 	"tenaq/internal/engine"
 	"tenaq/internal/testing/proof"
 )
@@ -33,25 +36,27 @@ func (r *rig) create() {
 
 // send sends until it is acknowledged; an attempt that is repeated has the same deduplication id.
 func (r *rig) send(sender string, n int64) {
-	body := fmt.Sprintf("%s %d", sender, n)
-	if _, err := r.do(func() engine.Op {
-		return &engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{
-			Body: text(body), Group: text(sender), Dedup: text(fmt.Sprintf("%s-%d", sender, n))})}
-	}); err != nil {
-		r.t.Errorf("send %s: %v", body, err)
+	if _, err := r.do(func() engine.Op { return sendOp(sender, n) }); err != nil {
+		r.t.Errorf("send %s %d: %v", sender, n, err)
 	}
 }
 
-// An audit notes what a consumer sees. Per sender, messages come in order and without gaps, and
+func sendOp(sender string, n int64) *engine.SendMessage {
+	return &engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{
+		Body: text(fmt.Sprintf("%s %d", sender, n)), Group: text(sender),
+		Dedup: text(fmt.Sprintf("%s-%d", sender, n))})}
+}
+
+// A ledger notes what a consumer sees. Per sender, messages come in order and without gaps, and
 // none comes again after its delete was acknowledged.
-type audit struct {
+type ledger struct {
 	mu      sync.Mutex
 	seen    map[string]int64 // the last message of a sender
 	deleted map[string]int64
 	wrong   []string
 }
 
-func (a *audit) delivered(body string) {
+func (a *ledger) delivered(body string) {
 	var sender string
 	var n int64
 	fmt.Sscanf(body, "%s %d", &sender, &n)
@@ -67,7 +72,7 @@ func (a *audit) delivered(body string) {
 	}
 }
 
-func (a *audit) removed(body string) {
+func (a *ledger) removed(body string) {
 	var sender string
 	var n int64
 	fmt.Sscanf(body, "%s %d", &sender, &n)
@@ -77,7 +82,7 @@ func (a *audit) removed(body string) {
 }
 
 // consume receives and deletes one message, if there is one.
-func (r *rig) consume(a *audit) (found bool) {
+func (r *rig) consume(a *ledger) (found bool) {
 	op, err := r.do(func() engine.Op {
 		return &engine.ReceiveMessage{Queue: orders, Wait: number(1), Visibility: number(5)}
 	})
@@ -87,13 +92,9 @@ func (r *rig) consume(a *audit) (found bool) {
 	}
 	received := op.(*engine.ReceiveMessage)
 	for _, m := range received.Messages {
-		b := r.leader().broker.Load()
-		if b == nil {
-			continue // it comes again
-		}
-		c, ok := b.ReadContent(m)
+		c, ok := r.read(m)
 		if !ok {
-			continue
+			continue // it comes again
 		}
 		a.delivered(c.Body)
 		if _, err := r.do(func() engine.Op {
@@ -131,7 +132,7 @@ func TestLeadersDie(t *testing.T) {
 					}
 				})
 			}
-			a := &audit{seen: map[string]int64{}, deleted: map[string]int64{}}
+			a := &ledger{seen: map[string]int64{}, deleted: map[string]int64{}}
 			clients.Go(func() {
 				for !stop.Load() {
 					r.consume(a)
@@ -211,11 +212,8 @@ func TestDifferentRows(t *testing.T) {
 		if wrong == leader {
 			wrong = r.nodes[1]
 		}
+		wrong.spoil()
 		p := wrong.state.Position()
-		p.Mark.Hash ^= 1
-		if err := wrong.state.Apply(p, nil); err != nil {
-			t.Fatal(err)
-		}
 		r.send("s", 1)
 		time.Sleep(time.Second)
 		if err := wrong.group.Err(); !errors.Is(err, ErrMismatch) {
@@ -229,6 +227,80 @@ func TestDifferentRows(t *testing.T) {
 		}
 		if r.leader() != leader || leader.group.Err() != nil {
 			t.Error("the other nodes did not go on")
+		}
+	})
+}
+
+// spoil changes the hash of the rows of a node, as if a bit of its memory had flipped earlier.
+func (n *node) spoil() {
+	p := n.state.Position()
+	p.Mark.Hash ^= 1
+	if err := n.state.Apply(p, nil); err != nil {
+		n.rig.t.Fatal(err)
+	}
+}
+
+// win makes a node win the next election.
+func (n *node) win() {
+	n.rig.t.Helper()
+	if err := n.rig.leader().group.raft.LeadershipTransferToServer(n.id,
+		raft.ServerAddress(n.id)).Error(); err != nil {
+		n.rig.t.Fatal(err)
+	}
+}
+
+// A leader with wrong rows leaves the group before it proposes anything, and the nodes that are
+// right go on.
+func TestLeaderWithWrongRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		r.send("s", 1)
+		r.settle()
+		wrong := r.follower()
+		wrong.spoil()
+		wrong.win()
+		r.send("s", 2)
+		for _, n := range r.nodes[:r.voters] {
+			if err := n.group.Err(); (err != nil) != (n == wrong) {
+				t.Errorf("%s: error %v; the one with wrong rows is %s", n.id, err, wrong.id)
+			}
+		}
+	})
+}
+
+// Of two nodes with different rows neither serves, and neither leaves the group: the third one
+// decides when it is back.
+func TestTwoNodesDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		r.send("s", 1)
+		r.settle()
+		wrong, leader := r.follower(), r.leader()
+		var third *node
+		for _, n := range r.nodes[:r.voters] {
+			if n != wrong && n != leader {
+				third = n
+			}
+		}
+		third.stop()
+		wrong.spoil()
+		wrong.win()
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			for _, n := range []*node{wrong, leader} {
+				if n.broker.Load() != nil || n.group.Err() != nil {
+					t.Fatalf("%s: leads %v, error %v", n.id, n.broker.Load() != nil, n.group.Err())
+				}
+			}
+		}
+		third.start()
+		r.send("s", 2)
+		if !errors.Is(wrong.group.Err(), ErrMismatch) || leader.group.Err() != nil || third.group.Err() != nil {
+			t.Errorf("errors %v, %v and %v, want the first one only", wrong.group.Err(), leader.group.Err(), third.group.Err())
 		}
 	})
 }
@@ -258,6 +330,44 @@ func TestCutOffLeader(t *testing.T) {
 		r.send("s", 1)
 		old.connect()
 		r.settle()
+	})
+}
+
+// A leader forgets what it has proposed in vain: when it leads again, a message that was lost with
+// the lead is not there, and its deduplication ID is unknown.
+func TestOverlayIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
+		defer r.close()
+		r.create()
+		old := r.leader()
+		b := old.broker.Load()
+		old.disconnect()
+		if err := b.Do(t.Context(), sendOp("lost", 1)); !errors.Is(err, broker.ErrOutcomeUnknown) {
+			t.Fatalf("a send without a majority: error %v, want ErrOutcomeUnknown", err)
+		}
+		r.send("kept", 1)
+		old.connect()
+		r.settle()
+		for range 100 {
+			if r.leader() == old {
+				break
+			}
+			old.win()
+			time.Sleep(time.Second)
+		}
+		r.send("lost", 1)
+		r.settle()
+		r.follower().win()
+		op, err := r.do(func() engine.Op {
+			return &engine.GetQueueAttributes{Queue: orders, Names: []string{"All"}}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := op.(*engine.GetQueueAttributes).Attributes["ApproximateNumberOfMessages"]; got != "2" {
+			t.Errorf("%s messages, want 2", got)
+		}
 	})
 }
 

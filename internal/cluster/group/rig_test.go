@@ -4,34 +4,67 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"tenaq/internal/broker"
 	"tenaq/internal/cluster/raftlog"
 	"tenaq/internal/engine"
+	"tenaq/internal/engine/row"
 	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/kv/replica"
 )
 
-// A rig is three machines in a bubble, with the real broker on top.
+// A rig is machines in a bubble, with the real broker on top.
 type rig struct {
-	t      testing.TB
-	rng    *rand.Rand
-	nodes  []*node
-	voters int // the first of them; the others are not started
+	t       testing.TB
+	rng     *rand.Rand
+	nodes   []*node
+	voters  int // the first of them; the others are not started
+	network *network
+	grace   time.Duration // of the brokers
+	cut     uint64        // entries after which the log is cut
 
-	flip  atomic.Int64 // the bit of a copy that the network changes, from 1 on; 0 for none
-	flips atomic.Int64 // that it has changed
+	mu        sync.Mutex
+	begun     map[sessionAt]bool
+	takeovers []takeover
+}
+
+// A sessionAt says that a node has applied the first entry of a session.
+type sessionAt struct {
+	session replica.Session
+	node    raft.ServerID
+}
+
+// A takeover is a time at which a node began to serve, and how far broker time was ahead then of
+// the true time, at least and at most.
+type takeover struct {
+	at          time.Time
+	least, most time.Duration
+}
+
+// takeOver notes one whose broker was opened at some time after began.
+func (r *rig) takeOver(store *replica.Store, began time.Time) {
+	value, _ := store.Get(nil, row.SystemKey())
+	sys, ok := row.DecodeSystem(value)
+	if !ok {
+		r.t.Error("the system row cannot be read")
+	}
+	stamp := time.UnixMilli(sys.Stamp)
+	x := takeover{time.Now(), time.Until(stamp), stamp.Sub(began)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeovers = append(r.takeovers, x)
 }
 
 // A node is one machine. It survives restarts.
@@ -39,94 +72,50 @@ type node struct {
 	rig  *rig
 	id   raft.ServerID
 	disk *crashdisk.Disk
-	wall time.Duration // how far its wall clock is ahead
 
-	free    atomic.Uint64                    // space on the disk
-	hook    atomic.Pointer[func(errorfs.Op)] // called before each operation of the disk
-	starts  atomic.Int64
-	running atomic.Bool
-	linked  atomic.Bool // to the other nodes
-	led     atomic.Bool // since it started
-	link    *raft.InmemTransport
-	log     *pebblekv.Log
-	state   *pebblekv.State
-	group   *Group
-	asked   atomic.Pointer[Group]         // the group, for other nodes
-	broker  atomic.Pointer[broker.Broker] // while it leads
-	store   atomic.Pointer[replica.Store] // of the last of its terms
-	terms   atomic.Int64                  // in which it has served
-	later   atomic.Uint64                 // by how much the terms are later that it hears of
+	wall   atomic.Int64                     // nanoseconds by which its wall clock is ahead
+	free   atomic.Uint64                    // space on the disk
+	paused atomic.Pointer[chan struct{}]    // closed when it goes on
+	linked atomic.Bool                      // to the other nodes
+	hook   atomic.Pointer[func(errorfs.Op)] // called before each operation of the disk
+	later  atomic.Uint64                    // by how much the terms are later that it hears of
+
+	mu      sync.Mutex
+	running atomic.Bool    // changes under mu
+	busy    sync.WaitGroup // clients that use the broker
+
+	// Of the program that runs, or ran last.
+	starts atomic.Int64
+	led    atomic.Bool // since it started
+	port   atomic.Pointer[port]
+	log    *pebblekv.Log
+	state  *pebblekv.State
+	group  *Group
+	asked  atomic.Pointer[Group]         // the group, for other nodes
+	broker atomic.Pointer[broker.Broker] // while it leads
+	store  atomic.Pointer[replica.Store] // of the last of its terms
+	terms  atomic.Int64                  // in which it has served
+	copied atomic.Int64                  // copies that it has taken, of programs that have ended
 }
 
-// A slowLink is a network on which entries take some milliseconds each way, so that some are always
-// under way when something happens.
-type slowLink struct {
-	*raft.InmemTransport
-	rig *rig
-}
+func newRig(t testing.TB, rng *rand.Rand) *rig { return newRigOf(t, rng, 3) }
 
-func (l slowLink) AppendEntries(
-	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest,
-	resp *raft.AppendEntriesResponse,
-) error {
-	time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
-	err := l.InmemTransport.AppendEntries(id, to, args, resp)
-	time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
-	return err
-}
-
-// InstallSnapshot brings no answer of a node that has lost power meanwhile.
-func (l slowLink) InstallSnapshot(
-	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest,
-	resp *raft.InstallSnapshotResponse, data io.Reader,
-) error {
-	var n *node
-	for _, o := range l.rig.nodes {
-		if o.id == id {
-			n = o
-		}
-	}
-	starts := n.starts.Load()
-	if bit := l.rig.flip.Load(); bit > 0 {
-		data = &flipped{data, (bit - 1) % (8 * args.Size), &l.rig.flips}
-	}
-	err := l.InmemTransport.InstallSnapshot(id, to, args, resp, data)
-	if n.starts.Load() != starts || !n.linked.Load() {
-		return errAway
-	}
-	return err
-}
-
-// A flipped is a stream with one bit changed.
-type flipped struct {
-	io.Reader
-	bit   int64
-	flips *atomic.Int64
-}
-
-func (f *flipped) Read(p []byte) (int, error) {
-	n, err := f.Reader.Read(p)
-	if at := f.bit / 8; f.bit >= 0 && at < int64(n) {
-		p[at] ^= 1 << (f.bit % 8)
-		f.flips.Add(1)
-	}
-	f.bit -= 8 * int64(n)
-	return n, err
-}
-
-func newRig(t testing.TB, rng *rand.Rand) *rig {
-	r := &rig{t: t, rng: rng, voters: 3}
+// newRigOf returns a rig whose voters run, and one machine more, which does not.
+func newRigOf(t testing.TB, rng *rand.Rand, voters int) *rig {
+	r := &rig{t: t, rng: rng, voters: voters, cut: 25, begun: make(map[sessionAt]bool),
+		network: newNetwork(rand.New(rand.NewPCG(rng.Uint64(), 4)))}
 	walls := []time.Duration{0, time.Minute, -time.Minute, time.Second}
-	for i, wall := range walls {
-		n := &node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), wall: wall,
-			disk: crashdisk.New()}
+	for i := range voters + 1 {
+		n := &node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), disk: crashdisk.New()}
+		n.wall.Store(int64(walls[i%len(walls)]))
 		n.free.Store(copyRoom)
+		n.linked.Store(true)
 		r.nodes = append(r.nodes, n)
 	}
-	for _, n := range r.nodes[:r.voters] {
+	for _, n := range r.nodes[:voters] {
 		n.start()
 	}
-	for _, n := range r.nodes[:r.voters] {
+	for _, n := range r.nodes[:voters] {
 		if err := n.group.Bootstrap(r.servers()); err != nil {
 			t.Fatal(err)
 		}
@@ -141,12 +130,22 @@ func (r *rig) servers() (servers []raft.Server) {
 	return servers
 }
 
+func (r *rig) node(id raft.ServerID) *node {
+	for _, n := range r.nodes {
+		if n.id == id {
+			return n
+		}
+	}
+	panic("no node " + id)
+}
+
 func (r *rig) close() {
 	for _, n := range r.nodes {
 		if n.running.Load() {
 			n.stop()
 		}
 	}
+	r.network.under.Wait()
 }
 
 var groupID = pebblekv.ID([]byte("a group of nodes"))
@@ -169,13 +168,16 @@ func (n *node) start() {
 		Fatal: fatal, MemTableBytes: 64 << 10}, groupID); err != nil {
 		t.Fatal(err)
 	}
-	_, n.link = raft.NewInmemTransportWithTimeout(raft.ServerAddress(n.id), time.Second)
+	p := newPort(n)
 	n.group, err = Open(Config{
-		Node: n.id, Log: raftlog.Open(n.log, 1), State: n.state, Transport: slowLink{n.link, n.rig},
+		Node: n.id, Log: raftlog.Open(n.log, 1), State: n.state, Transport: p,
 		Heartbeat: time.Second, Ask: n.ask, Lead: n.lead, Fatal: fatal,
 		Logger:     slog.New(slog.DiscardHandler),
 		Free:       func() (uint64, error) { return n.free.Load(), nil },
-		CutEntries: 25,
+		CutEntries: n.rig.cut,
+		raft: func(c *raft.Config) {
+			c.Logger = &pausing{hclog.NewNullLogger(), p}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -183,64 +185,91 @@ func (n *node) start() {
 	n.asked.Store(n.group)
 	n.led.Store(false)
 	n.starts.Add(1)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.running.Store(true)
-	n.connect()
+	n.port.Store(p)
 }
 
-// connect links the node to all that run.
-func (n *node) connect() {
-	n.linked.Store(true)
+// A pausing logger pauses Raft with its machine, where time makes Raft do something: it writes a
+// warning first.
+type pausing struct {
+	hclog.Logger
+	port *port
+}
+
+func (l *pausing) Warn(string, ...any) { l.port.awake() }
+
+// connect makes the links of the node whole that disconnect has cut.
+func (n *node) connect() { n.cutLinks(-1); n.linked.Store(true) }
+
+// disconnect cuts all links of the node.
+func (n *node) disconnect() { n.linked.Store(false); n.cutLinks(1) }
+
+func (n *node) cutLinks(by int) {
 	for _, o := range n.rig.nodes {
-		if o != n && o.running.Load() {
-			n.link.Connect(o.link.LocalAddr(), o.link)
-			o.link.Connect(n.link.LocalAddr(), n.link)
+		if o != n {
+			n.rig.network.set(n.id, o.id, func(l *link) { l.cuts += by })
+			n.rig.network.set(o.id, n.id, func(l *link) { l.cuts += by })
 		}
 	}
 }
 
-func (n *node) disconnect() {
-	n.linked.Store(false)
-	n.link.DisconnectAll()
-	for _, o := range n.rig.nodes {
-		if o != n && o.running.Load() {
-			o.link.Disconnect(n.link.LocalAddr())
-		}
+// pause stops the machine: nothing that it does is seen by others, and what it is sent waits.
+func (n *node) pause() {
+	c := make(chan struct{})
+	n.paused.Store(&c)
+}
+
+func (n *node) resume() {
+	if c := n.paused.Swap(nil); c != nil {
+		close(*c)
 	}
 }
 
-var errAway = errors.New("no such node")
-
-// ask is what a node answers another about how far it has got.
+// ask asks another node how far it has got.
 func (n *node) ask(server raft.Server) (Standing, error) {
-	for _, o := range n.rig.nodes {
-		if o.id == server.ID && o.linked.Load() && n.linked.Load() {
-			time.Sleep(time.Millisecond)
-			standing := o.asked.Load().Standing()
-			standing.Term += n.later.Load()
-			return standing, nil
-		}
+	got, err := n.port.Load().ask(server.ID, time.Second, func(far *port) (any, error) {
+		return far.node.asked.Load().Standing(), nil
+	})
+	if err != nil {
+		return Standing{}, err
 	}
-	return Standing{}, errAway
+	standing := got.(Standing)
+	n.rig.mu.Lock()
+	n.rig.begun[sessionAt{standing.Position.Session, server.ID}] = true
+	n.rig.mu.Unlock()
+	standing.Term += n.later.Load()
+	return standing, nil
 }
 
 // lead serves with a broker. A majority must have applied the first entry of the session by now.
 func (n *node) lead(term Term) error {
-	have, session := 0, n.asked.Load().Position().Session
+	n.rig.mu.Lock()
+	session := n.asked.Load().Position().Session
+	n.rig.begun[sessionAt{session, n.id}] = true
+	have := 0
 	for _, o := range n.rig.nodes {
-		if g := o.asked.Load(); g != nil && g.Position().Session == session {
+		if n.rig.begun[sessionAt{session, o.id}] {
 			have++
 		}
 	}
-	if have < 2 {
+	n.rig.mu.Unlock()
+	if have <= n.rig.voters/2 {
 		n.rig.t.Errorf("%d nodes have applied the first entry of a session that begins to serve",
 			have)
 	}
-	if since := time.Since(term.Applied); n.led.Swap(true) && since > time.Hour {
+	if since := time.Since(term.Applied); n.led.Load() && since > time.Hour {
 		n.rig.t.Errorf("the last commit before this session was applied %v ago", since)
 	}
+	p, began := n.port.Load(), time.Now()
 	b, err := broker.New(broker.Config{
 		Store: term.Store, Applied: term.Applied, Confirm: term.Store.Confirm, TurnBytes: 4 << 20,
-		Wall: func() time.Time { return time.Now().Add(n.wall) },
+		Grace: n.rig.grace,
+		Wall: func() time.Time {
+			p.awake()
+			return time.Now().Add(time.Duration(n.wall.Load()))
+		},
 		Engine: engine.Config{Region: "elsewhere", InFlightMax: 120_000, Fault: func(s string) {
 			panic(s)
 		}},
@@ -248,30 +277,51 @@ func (n *node) lead(term Term) error {
 	if err != nil {
 		return err
 	}
+	n.led.Store(true)
 	n.terms.Add(1)
+	n.rig.takeOver(term.Store, began)
 	n.store.Store(term.Store)
 	n.broker.Store(b)
 	defer n.broker.Store(nil)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- b.Run(context.Background()) }()
-	select {
-	case <-term.Over:
-		b.Abandon()
-		return <-ended
-	case err := <-ended:
-		return err
+	go func() { ended <- b.Run(ctx) }()
+	for yield := term.Yield; ; {
+		select {
+		case <-yield:
+			p.awake()
+			stop()
+			yield = nil
+		case <-term.Over:
+			p.awake()
+			b.Abandon()
+			return <-ended
+		case err := <-ended:
+			return err
+		}
 	}
 }
 
 // stop ends the program in order. The group is not told.
 func (n *node) stop() {
-	n.disconnect()
-	n.running.Store(false)
+	n.unplug()
 	n.close()
+}
+
+// unplug separates the program from everything but its disk: no node and no client hears of what it
+// does from now on.
+func (n *node) unplug() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running.Store(false)
+	n.port.Load().close()
 }
 
 func (n *node) close() {
 	n.group.Close()
+	n.busy.Wait()
+	n.copied.Add(n.group.copies.Load())
 	if err := errors.Join(n.log.Close(), n.state.Close()); err != nil {
 		n.rig.t.Error(err)
 	}
@@ -280,12 +330,26 @@ func (n *node) close() {
 // cutPower ends the program at this moment: nothing that it does from now on reaches another node
 // or its disk.
 func (n *node) cutPower() {
-	n.disconnect()
-	n.running.Store(false)
+	n.unplug()
 	n.disk = n.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: n.rig.rng.IntN(101),
 		RNG: rand.New(rand.NewPCG(n.rig.rng.Uint64(), 3))})
 	n.close()
 }
+
+// enter returns the broker of a node that serves, nil when there is none. The program does not end
+// before exit.
+func (n *node) enter() *broker.Broker {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.broker.Load()
+	if b == nil || !n.running.Load() {
+		return nil
+	}
+	n.busy.Add(1)
+	return b
+}
+
+func (n *node) exit() { n.busy.Done() }
 
 // leader waits until some node serves, and returns it.
 func (r *rig) leader() *node {
@@ -307,22 +371,34 @@ func (r *rig) leader() *node {
 func (r *rig) do(op func() engine.Op) (done engine.Op, err error) {
 	for range 1000 {
 		for _, n := range r.nodes {
-			b := n.broker.Load()
-			if b == nil || !n.running.Load() {
+			b := n.enter()
+			if b == nil {
 				continue
 			}
 			done = op() // an operation whose outcome is unknown still belongs to its broker
 			err = b.Do(context.Background(), done)
+			n.exit()
 			switch {
-			case err == nil:
+			case err == nil && n.running.Load():
 				return done, nil
-			case !errors.Is(err, broker.ErrNotLeader) && !errors.Is(err, broker.ErrOutcomeUnknown):
+			case err != nil && !errors.Is(err, broker.ErrNotLeader) && !errors.Is(err, broker.ErrOutcomeUnknown):
 				return done, err
 			}
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	return nil, errAway
+}
+
+// read reads the content of a message from a node that serves.
+func (r *rig) read(m engine.Delivery) (engine.Content, bool) {
+	for _, n := range r.nodes {
+		if b := n.enter(); b != nil {
+			defer n.exit()
+			return b.ReadContent(m)
+		}
+	}
+	return engine.Content{}, false
 }
 
 // settle waits until all running nodes have the same rows, and returns their mark.
