@@ -40,6 +40,9 @@ a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
 reloads keys and TLS certificate. Without keys, the server listens only on
 loopback addresses, unless --allow-unauthenticated is set.
 
+With --cluster-listen, the server is a node of a cluster, of which one node may
+fail: see "tenaq cluster --help".
+
 ` + settingsHelp,
 		Example: `  tenaq serve
   tenaq serve --data-dir /var/lib/tenaq --listen 127.0.0.1:9324
