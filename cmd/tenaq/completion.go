@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tenaq/cmd/tenaq/alarms"
+	"tenaq/cmd/tenaq/cluster"
 	"tenaq/internal/cli"
 )
 
@@ -30,6 +31,9 @@ var sources = map[string]source{
 	"ALARM":  offerAlarms,
 	"MATCH":  offerAlarms,
 	"ACTION": offerActions,
+	"NODE":   offerNodes,
+	"OLD":    offerNodes,
+	"NEW":    offerNodes,
 }
 
 // withCompletion completes the arguments that usage lines name, and the flags whose value the help
@@ -104,6 +108,12 @@ func offered(
 		return !strings.HasPrefix(name, prefix) || slices.Contains(args, name) ||
 			cli.OneLine(name) != name
 	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+// offerNodes offers members and nodes that wait alike: a node that was lost has both.
+func offerNodes(ctx context.Context, f *cli.ClientFlags, _ string) ([]string, error) {
+	members, waiting, err := cluster.Nodes(ctx, f)
+	return append(members, waiting...), err
 }
 
 func offerQueues(ctx context.Context, f *cli.ClientFlags, prefix string) (names []string, _ error) {

@@ -63,6 +63,22 @@ it has no leader.`,
 	return cmd
 }
 
+// Nodes lists the addresses of the members of a cluster, and those of the nodes that wait.
+func Nodes(ctx context.Context, f *cli.ClientFlags) (members, waiting []string, err error) {
+	v, err := f.ConnectV1(ctx, lack)
+	if err != nil {
+		return nil, nil, err
+	}
+	status, err := doctor.GetCluster(ctx, v)
+	for _, m := range status.Members {
+		members = append(members, m.Address)
+	}
+	for _, w := range status.Waiting {
+		waiting = append(waiting, w.Address)
+	}
+	return members, waiting, err
+}
+
 func printStatus(a *cli.App, s *cluster.Status) error {
 	problems := 0
 	findings := doctor.CheckCluster(s, 0)
