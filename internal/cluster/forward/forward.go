@@ -8,6 +8,8 @@
 //   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
 //     and body. The leader also learns the address of the client, and whether it used TLS.
 //   - When a client disconnects, the connection to the leader is closed.
+//   - A node that does not take a request is asked by one request at a time until it takes one,
+//     however many wait.
 //
 // It leaves to others: how nodes prove themselves to each other (Config.Dial), who leads
 // (Config.Leader), the memory that bodies take, and the form of an error response. Receive trusts
@@ -25,6 +27,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -69,6 +72,7 @@ type Forwarder struct {
 	cfg       Config
 	hold      time.Duration // tests shorten it
 	transport *http.Transport
+	refused   atomic.Pointer[refusal] // the latest
 }
 
 // New returns a Forwarder. Close gives back its connections.
@@ -98,7 +102,7 @@ func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 	ctx := r.Context()
 	last := error(nil)
 	for deadline := time.Now().Add(f.hold); ; {
-		if address, known := f.cfg.Leader(); known {
+		if address, known := f.cfg.Leader(); known && f.mayAsk(address) {
 			res, sent, err := f.ask(address, r, body)
 			switch {
 			case ctx.Err() != nil:
@@ -107,9 +111,11 @@ func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 			case err != nil && sent:
 				return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 			case err == nil && res.Header.Get(NotTaken) == "":
+				f.refused.Store(nil)
 				return res, nil
 			}
 			discard(res)
+			f.refused.Store(&refusal{address: address, until: time.Now().Add(lookAt)})
 			last = err
 		}
 		if time.Until(deadline) <= 0 {
@@ -124,6 +130,30 @@ func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// A refusal says that a node has not taken a request, and so will not take others for a moment.
+type refusal struct {
+	address string
+	until   time.Time
+	retried bool // a request tries the node again
+}
+
+// mayAsk reports whether the node at an address may be asked. After a refusal one request tries it
+// again, and the others wait until that is answered, or has taken longer than a refusal takes.
+func (f *Forwarder) mayAsk(address string) bool {
+	last, now := f.refused.Load(), time.Now()
+	switch {
+	case last == nil || last.address != address:
+		return true
+	case now.Before(last.until):
+		return false
+	case last.retried:
+		f.refused.CompareAndSwap(last, nil)
+		return true
+	}
+	return f.refused.CompareAndSwap(last,
+		&refusal{address: address, until: now.Add(lookAt), retried: true})
 }
 
 // discard reads the rest of a short response, so that its connection can be used again.
@@ -153,7 +183,7 @@ func (f *Forwarder) ask(
 	return res, sent, err
 }
 
-// hopHeaders are between a client and the node that it is connected to.
+// hopHeaders are between a client and the node that it is connected to. No SDK signs them.
 var hopHeaders = []string{"Connection", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade", clientHeader, secureHeader}
 
@@ -170,6 +200,14 @@ func outgoing(ctx context.Context, address string, r *http.Request, body []byte)
 	}
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // or the transport would name itself
+	}
+	// The transport sends a request without a body again by itself if it has one of these headers.
+	// It looks for them in this spelling only, and HTTP knows no difference.
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if v, ok := out.Header[name]; ok {
+			delete(out.Header, name)
+			out.Header[strings.ToLower(name)] = v
+		}
 	}
 	out.Header.Set(clientHeader, r.RemoteAddr)
 	if r.TLS != nil {
@@ -199,7 +237,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 }
 
 // Receive serves requests that other nodes forward: h sees them as if their clients were connected
-// to this node.
+// to this node. It cannot take the connection over, because the next request on it may be of another
+// client.
 func Receive(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.RemoteAddr = r.Header.Get(clientHeader)
@@ -208,6 +247,16 @@ func Receive(h http.Handler) http.Handler {
 		}
 		r.Header.Del(clientHeader)
 		r.Header.Del(secureHeader)
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(&response{w, http.NewResponseController(w)}, r)
 	})
 }
+
+// A response is one whose connection cannot be taken over.
+type response struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (r *response) FlushError() error                  { return r.control.Flush() }
+func (r *response) SetReadDeadline(t time.Time) error  { return r.control.SetReadDeadline(t) }
+func (r *response) SetWriteDeadline(t time.Time) error { return r.control.SetWriteDeadline(t) }

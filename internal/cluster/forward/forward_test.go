@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -93,8 +95,9 @@ func TestUnchanged(t *testing.T) {
 				}
 				req.Host = "queue.example:9324"
 				req.Header = http.Header{"X-Amz-Target": {"AmazonSQS.SendMessage"},
-					"User-Agent": nil,
-					"X-Many":     {"one", "two"}, clientHeader: {"192.0.2.9:1"},
+					"Idempotency-Key": {"order-7"},
+					"User-Agent":      nil,
+					"X-Many":          {"one", "two"}, clientHeader: {"192.0.2.9:1"},
 					secureHeader: {"1"}}
 				req.Header["Accept-Encoding"] = []string{"identity"}
 				res, err := s.Client().Do(req)
@@ -117,6 +120,9 @@ func TestUnchanged(t *testing.T) {
 					if v := r.Header.Values(name); len(v) > 0 {
 						t.Errorf("got the header %s: %q", name, v)
 					}
+				}
+				if v := r.Header.Get("Idempotency-Key"); v != "order-7" {
+					t.Errorf("got Idempotency-Key: %q", v)
 				}
 				if v := r.Header.Values("X-Many"); strings.Join(v, " ") != "one two" {
 					t.Errorf("got X-Many: %q", v)
@@ -203,7 +209,7 @@ func TestNoLeader(t *testing.T) {
 func TestOutcomeUnknown(t *testing.T) {
 	for _, method := range []string{"POST", "GET"} {
 		for _, reused := range []bool{false, true} {
-			t.Run(method, func(t *testing.T) {
+			t.Run(fmt.Sprint(method, " reused ", reused), func(t *testing.T) {
 				c := &cluster{t: t}
 				var requests atomic.Int64
 				l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -245,7 +251,10 @@ func TestOutcomeUnknown(t *testing.T) {
 					}
 					text(t, res)
 				}
-				if _, err := f.Do(request(t, method), nil); !errors.Is(err, ErrOutcomeUnknown) {
+				r := request(t, method)
+				r.Header.Set("Idempotency-Key", "1") // by which the transport would send it again
+				r.Header.Set("X-Idempotency-Key", "1")
+				if _, err := f.Do(r, nil); !errors.Is(err, ErrOutcomeUnknown) {
 					t.Errorf("got %v, want ErrOutcomeUnknown", err)
 				}
 				if n := requests.Load(); n != want {
@@ -272,4 +281,65 @@ func TestClientGone(t *testing.T) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	<-noticed
+}
+
+// However many requests wait, one at a time tries a node again that has not taken one. All may ask
+// when that one is taken, or takes longer than a refusal does.
+func TestRefusalIsTriedByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Config{})
+		mayAsk := func(address string) (n int) {
+			for range 100 {
+				if f.mayAsk(address) {
+					n++
+				}
+			}
+			return n
+		}
+		refuse := func() { f.refused.Store(&refusal{address: "a", until: time.Now().Add(lookAt)}) }
+		want := func(what string, got, want int) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: %d of 100 may ask, want %d", what, got, want)
+			}
+		}
+		want("at first", mayAsk("a"), 100)
+		refuse()
+		want("after a refusal", mayAsk("a"), 0)
+		want("another node", mayAsk("b"), 100)
+		time.Sleep(lookAt)
+		want("later", mayAsk("a"), 1)
+		refuse()
+		want("after another refusal", mayAsk("a"), 0)
+		time.Sleep(lookAt)
+		want("later again", mayAsk("a"), 1)
+		time.Sleep(lookAt)
+		want("without another refusal", mayAsk("a"), 100)
+	})
+}
+
+// A request that another node forwards cannot take over the connection, on which the next one is of
+// another client. Deadlines work as without.
+func TestConnectionStays(t *testing.T) {
+	c := &cluster{t: t}
+	errs := make(chan error, 3)
+	c.leads(node(t, func(w http.ResponseWriter, _ *http.Request) {
+		control := http.NewResponseController(w)
+		_, _, err := control.Hijack()
+		errs <- err
+		errs <- errors.Join(control.SetReadDeadline(time.Now().Add(time.Hour)),
+			control.SetWriteDeadline(time.Now().Add(time.Hour)))
+		errs <- control.Flush()
+	}))
+	res, err := c.forwarder(time.Second).Do(request(t, "POST"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text(t, res)
+	if err := <-errs; !errors.Is(err, http.ErrNotSupported) {
+		t.Errorf("taking over: got %v, want ErrNotSupported", err)
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Error(err)
+	}
 }
