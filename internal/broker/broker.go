@@ -205,6 +205,12 @@ func (b *Broker) Policy(name engine.QueueName) string {
 // was read after PolicyVersion is valid until the version changes.
 func (b *Broker) PolicyVersion() uint64 { return b.policies.Load() }
 
+// Document reads a document; false if there is none. It is at least as new as the last PutDocument
+// that was answered.
+func (b *Broker) Document(name string) ([]byte, bool) {
+	return engine.ReadDocument(b.cfg.Store, name, b.cfg.Engine.Fault)
+}
+
 // Drain answers every waiting poll, and lets no poll wait from now on.
 func (b *Broker) Drain() {
 	b.intake.drain()

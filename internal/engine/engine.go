@@ -82,8 +82,8 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; and Start, Stamp,
-// Hold, Sweep and MoveStep, which are the broker's own.
+// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; PutDocument; and
+// Start, Stamp, Hold, Sweep and MoveStep, which are the broker's own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations

@@ -212,6 +212,11 @@ func samples() []sample {
 			_, source, ok := DecodeActive(k, v)
 			return source, ok
 		}, sampleName},
+		{"document", DocumentKey("alarms"), EncodeDocument(nil, []byte("text")), func(k, v []byte) (any, bool) {
+			name, ok := DocumentOf(k)
+			text, known := DecodeDocument(v)
+			return name + " " + string(text), ok && known
+		}, "alarms text"},
 	}
 }
 

@@ -4,13 +4,14 @@ import "tenaq/internal/engine/key"
 
 // The families of rows.
 const (
-	FamilySystem = 0x01
-	FamilyQueue  = 0x02
-	FamilySecret = 0x03
-	FamilySource = 0x04
-	FamilyTask   = 0x05
-	FamilyActive = 0x06
-	FamilySpace  = 0x10
+	FamilySystem   = 0x01
+	FamilyQueue    = 0x02
+	FamilySecret   = 0x03
+	FamilySource   = 0x04
+	FamilyTask     = 0x05
+	FamilyActive   = 0x06
+	FamilyDocument = 0x07
+	FamilySpace    = 0x10
 )
 
 // A Kind says what a row of a space is.

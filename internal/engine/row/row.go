@@ -19,6 +19,7 @@
 //	source    04 account target source              which queues have target as dead-letter queue
 //	task      05 account queue number, descending   the latest move tasks of a queue
 //	active    06 number                             the move tasks that are not over
+//	document  07 name                               what the server keeps beside the queues
 //	space     10 space kind ...                     everything that goes when a queue is purged:
 //	  state     kind 01                             counters and low-water keys
 //	  message   kind 02, seq                        metadata, and the content when it is small

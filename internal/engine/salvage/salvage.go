@@ -1,7 +1,7 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
 // It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
-// deliveries, deduplication ids and move tasks. From these it computes indexes, segments, groups,
+// deliveries, deduplication ids, move tasks and documents. From these it computes indexes, segments, groups,
 // low-water keys and counters, so damage to those costs nothing. Package verify finds nothing wrong
 // with the result.
 //
@@ -29,7 +29,8 @@ func Takes(k []byte) bool {
 	switch {
 	case len(k) == 0:
 		return false
-	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask:
+	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask,
+		k[0] == row.FamilyDocument:
 		return true
 	case k[0] != row.FamilySpace || len(k) < row.SpacePrefixLen:
 		return false
@@ -72,6 +73,7 @@ func Complete(store kv.Store) Result {
 		s.space(&s.found[i])
 	}
 	s.tasks()
+	s.documents()
 	s.system()
 	s.batch.Force()()
 	slices.SortFunc(s.out.Queues, func(a, b Queue) int {
@@ -515,6 +517,17 @@ func (s *salvage) tasks() {
 			t.Status, t.Failure = row.TaskCancelled, ""
 			s.out.Cancelled++
 			s.set(bytes.Clone(k), t.Encode(nil))
+		}
+	}
+}
+
+// documents drops what cannot be read.
+func (s *salvage) documents() {
+	family := row.Family(row.FamilyDocument)
+	for k, v := range s.store.Scan(family.Lo, family.Hi) {
+		_, ok := row.DocumentOf(k)
+		if _, known := row.DecodeDocument(v); !ok || !known {
+			s.delete(bytes.Clone(k))
 		}
 	}
 }

@@ -230,9 +230,22 @@ func (a *run) secret() {
 	}
 }
 
+// documents looks at the rows whose contents are known to the server only.
+func (a *run) documents() {
+	for k, v := range a.rows(row.Family(row.FamilyDocument)) {
+		_, ok := row.DocumentOf(k)
+		document, known := row.DecodeDocument(v)
+		if !ok || !known {
+			a.damagedRow(row.QueueName{}, k, "document", v)
+			continue
+		}
+		a.canonical(row.QueueName{}, k, v, row.EncodeDocument(nil, document))
+	}
+}
+
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
-	for _, gap := range []row.Span{{Lo: []byte{row.FamilyActive + 1}, Hi: []byte{row.FamilySpace}},
+	for _, gap := range []row.Span{{Lo: []byte{row.FamilyDocument + 1}, Hi: []byte{row.FamilySpace}},
 		{Lo: []byte{row.FamilySpace + 1}, Hi: nil}} {
 		for k := range a.rows(gap) {
 			a.report(row.QueueName{}, k, "this row is of no kind that there is")

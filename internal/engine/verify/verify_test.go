@@ -164,6 +164,7 @@ func everyKind(t *testing.T) rowMap {
 	batch := r.store.NewBatch()
 	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
 	batch.Force()()
+	r.do(&engine.PutDocument{Name: "alarms", Value: []byte("text")})
 	r.do(&engine.Stamp{Clean: true})
 	return rowsOf(r.store)
 }
@@ -172,7 +173,7 @@ func everyKind(t *testing.T) rowMap {
 func kindOf(k string) string {
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
-			row.FamilyTask: "task", row.FamilyActive: "active"}[k[0]]
+			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document"}[k[0]]
 	}
 	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}[k[row.SpacePrefixLen-1]]
 }
@@ -187,7 +188,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 	return keys
 }
 
-var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "state", "message", "content", "delivery", "due",
+var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "state", "message", "content", "delivery", "due",
 	"segment", "group", "line", "head", "dedup", "origin", "elder"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -274,6 +275,9 @@ func TestAuditFinds(t *testing.T) {
 		{"queue in the space of another", first("queue"), func(m rowMap, k string) { m["\x02a\x00\x01b\x00\x01"] = m[k] }, "and so is queue"},
 		{"secret cut", first("secret"), cut, "this secret row cannot be read"},
 		{"secret twice", first("secret"), func(m rowMap, k string) { m[k+"\x00"] = m[k] }, "of no kind that there is"},
+		{"document cut", first("document"), cut, "this document row cannot be read"},
+		{"document of another version", first("document"), version, "this document row cannot be read"},
+		{"document longer", first("document"), longer, "this document row cannot be read"},
 		{"source removed", first("source"), remove, "it has no source row"},
 		{"source of nobody", first("source"), func(m rowMap, k string) { m[string(row.SourceKey(auditDead, "dead"))] = m[k] }, "this source row stands for nothing"},
 		{"source of another version", first("source"), version, "this source row says 63"},
@@ -423,10 +427,10 @@ func TestAuditFindsRandomDamage(t *testing.T) {
 			continue
 		}
 		missed[what+", "+kindOf(k)]++
-		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system"}, kindOf(k)) {
+		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document"}, kindOf(k)) {
 			t.Errorf("a %s row was deleted and nobody misses it: %x", kindOf(k), k)
 		}
-		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue"}, kindOf(k)) {
+		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue", "document"}, kindOf(k)) {
 			t.Errorf("a second %s row of the same contents as %x is nothing to anybody", kindOf(k), k)
 		}
 	}
