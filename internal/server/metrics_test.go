@@ -217,7 +217,7 @@ func TestNoQueueMetrics(t *testing.T) {
 
 // reports has a server write metrics of a broker.
 func reports(t testing.TB, s *Server, w *broker.Broker) {
-	alarms, err := monitor.New(monitor.Config{Queues: w, Dir: t.TempDir()})
+	alarms, err := monitor.New(monitor.Config{Queues: w, Keeper: monitor.File(t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
 	}

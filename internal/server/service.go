@@ -103,7 +103,7 @@ func (s *Server) newMonitor(queues *broker.Broker) (*monitor.Monitor, error) {
 	m, err := monitor.New(monitor.Config{
 		Queues:            queues,
 		Account:           s.cfg.Account,
-		Dir:               s.cfg.DataDir,
+		Keeper:            monitor.File(s.cfg.DataDir),
 		Minute:            s.cfg.AlarmMinute,
 		DeadLetterQueues:  s.cfg.DeadLetterQueues,
 		InFlightMax:       s.cfg.InFlightMax,

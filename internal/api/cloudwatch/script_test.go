@@ -76,7 +76,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	m, err := monitor.New(monitor.Config{
-		Dir:     t.TempDir(),
+		Keeper:  monitor.File(t.TempDir()),
 		Actions: map[string]monitor.Action{"team": {Log: true}, "other": {Log: true}},
 		Logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})

@@ -15,7 +15,7 @@ import (
 // Alarms are shown, silenced, acknowledged and tried out under /v1/alarms. [ALARM-50]
 func TestAlarms(t *testing.T) {
 	w := newWorld(t)
-	m, err := monitor.New(monitor.Config{Queues: w.broker, Account: account, Dir: t.TempDir()})
+	m, err := monitor.New(monitor.Config{Queues: w.broker, Account: account, Keeper: monitor.File(t.TempDir())})
 	if err != nil {
 		t.Fatal(err)
 	}

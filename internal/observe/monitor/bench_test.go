@@ -32,7 +32,7 @@ func BenchmarkMinute(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	m, err := New(Config{Queues: w, Account: account, Dir: b.TempDir()})
+	m, err := New(Config{Queues: w, Account: account, Keeper: File(b.TempDir())})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"tenaq/internal/observe/alarm"
@@ -121,6 +122,7 @@ func (m *Monitor) judgeShipped(at int64) {
 		}
 	}
 	m.judgeTold(at)
+	m.judgeTroubles(at)
 	for name, e := range m.alarms {
 		queue, t := templateOf(name)
 		switch {
@@ -175,6 +177,8 @@ func (m *Monitor) isGone(t *template, queue string, e *entry) bool {
 	switch t.told {
 	case "":
 		return !exists
+	case cluster:
+		return m.cfg.Troubles == nil
 	case Redrivers:
 		if !exists {
 			return true
@@ -214,20 +218,55 @@ func (m *Monitor) judgeTold(at int64) {
 	}
 }
 
-// judgeTemplate evaluates the alarm of a template on a queue. The alarm becomes an entry when it is
-// not OK.
-func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
+// judgeTroubles raises the alarms of the troubles that a cluster reports, with the report as reason,
+// and ends the alarms of the others.
+func (m *Monitor) judgeTroubles(at int64) {
+	if m.cfg.Troubles == nil {
+		return
+	}
+	reports := make(map[string]string)
+	for _, t := range m.cfg.Troubles() {
+		reports[t.Name] = strings.TrimSpace(reports[t.Name] + " " + t.Text)
+	}
+	for i := range templates {
+		t := &templates[i]
+		if t.told != cluster {
+			continue
+		}
+		e := m.shippedEntry(t, &view{queue: string(cluster)})
+		report, reported := reports[e.Name]
+		switch {
+		case reported && e.State != alarm.Alarm:
+			m.alarms[e.Name] = e
+			m.change(e, alarm.Alarm, report, "")
+			m.changed()
+		case reported:
+			e.Reason = report // it may have changed; a minute from now it is asked for again
+		case at >= e.from+e.span():
+			m.end(e, "The cluster no longer reports it.")
+		}
+	}
+}
+
+// shippedEntry returns the alarm of a template on a queue, a new one that is OK if there is none.
+func (m *Monitor) shippedEntry(t *template, v *view) *entry {
 	e := m.alarms[shippedName(v.queue, t.kind)]
 	if e == nil {
-		e = &entry{
+		return &entry{
 			Record: Record{Definition: t.shipped(v, m.cfg.ShippedActions), Shipped: true,
 				State: alarm.OK},
 			told: alarm.OK, done: alarm.OK, from: m.sights.since - 10*series.Minute,
 		}
-	} else {
-		// an earlier version, or another configuration, may have stored it
-		e.Definition = t.shipped(v, m.cfg.ShippedActions)
 	}
+	// an earlier version, or another configuration, may have stored it
+	e.Definition = t.shipped(v, m.cfg.ShippedActions)
+	return e
+}
+
+// judgeTemplate evaluates the alarm of a template on a queue. The alarm becomes an entry when it is
+// not OK.
+func (m *Monitor) judgeTemplate(t *template, v *view, at int64) {
+	e := m.shippedEntry(t, v)
 	if m.judgeOne(e, at) {
 		m.alarms[e.Name] = e
 		m.changed()

@@ -43,11 +43,11 @@ type Queues interface {
 
 var _ Queues = (*broker.Broker)(nil)
 
-// Config configures a Monitor. Queues and Dir are required.
+// Config configures a Monitor. Queues and Keeper are required.
 type Config struct {
 	Queues  Queues
 	Account string // whose queues
-	Dir     string // for the file with the alarms
+	Keeper  Keeper // of the alarms
 
 	// Minute is how long a minute of the alarms takes, for demos and tests; a minute when zero.
 	Minute time.Duration
@@ -65,6 +65,11 @@ type Config struct {
 	ShippedActions []string
 	NoShipped      bool
 
+	// Troubles returns what is wrong with the cluster that the server is a node of, without
+	// waiting. Each trouble raises the built-in alarm of its name while it is reported. Nil for a
+	// single server.
+	Troubles func() []Trouble
+
 	// LogUnknownActions accepts alarms that name actions which Actions does not have, and logs the
 	// notices for these.
 	LogUnknownActions bool
@@ -79,6 +84,12 @@ type Config struct {
 	Logger *slog.Logger // slog.Default() when nil
 }
 
+// A Trouble is something that is wrong with a cluster.
+type Trouble struct {
+	Name string // of the alarm, such as cluster/follower-behind
+	Text string // for people, with what to do
+}
+
 // A Monitor watches. Its methods may be called from any goroutine.
 type Monitor struct {
 	cfg    Config
@@ -89,8 +100,8 @@ type Monitor struct {
 
 	// when all alarms were evaluated last, in Unix milliseconds of the wall clock
 	judged atomic.Int64
-	disk   sync.Mutex // held while the file is written
-	stored uint64     // the version that is in it; guarded by disk
+	disk   sync.Mutex // held while the alarms are stored
+	stored uint64     // the version that was stored last; guarded by disk
 	dirty  chan struct{}
 
 	mu       sync.Mutex
@@ -111,7 +122,7 @@ const (
 	spanMax          = 24 * time.Hour // that an alarm may evaluate
 )
 
-// New returns a monitor that knows the alarms of its directory.
+// New returns a monitor that knows the alarms of its keeper.
 func New(cfg Config) (*Monitor, error) {
 	cfg.Minute = cmp.Or(cfg.Minute, time.Minute)
 	cfg.InFlightMax = cmp.Or(cfg.InFlightMax, sqslimits.InFlightMax)

@@ -92,7 +92,7 @@ func TestStoredRuleIsRenewed(t *testing.T) {
 		w.wantChanges("orders/timed-out=ALARM")
 		w.stop()
 		w.stop = nil
-		path := filepath.Join(w.cfg.Dir, fileName)
+		path := filepath.Join(w.dir, fileName)
 		stored, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -523,7 +523,7 @@ func TestFlapping(t *testing.T) {
 // What cannot be stored is not put.
 func TestPutNotStored(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
-		blocked := filepath.Join(w.cfg.Dir, fileName)
+		blocked := filepath.Join(w.dir, fileName)
 		if err := os.Mkdir(blocked, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -549,7 +549,7 @@ func TestUnreadableFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := &safeBuffer{}
-		m, err := New(Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		m, err := New(Config{Keeper: File(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil || len(m.Alarms()) != 0 || !strings.Contains(log.String(), "was renamed") {
 			t.Errorf("%q: got %v and the log %s", text, err, log)
 		}
@@ -728,7 +728,7 @@ func TestNothingStored(t *testing.T) {
 		if err := w.Put(putVisible("waiting", "copy")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Mkdir(filepath.Join(w.cfg.Dir, fileName+".new"), 0o755); err != nil {
+		if err := os.Mkdir(filepath.Join(w.dir, fileName+".new"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		silence := Silence{Match: "*", Until: w.Now().Add(time.Hour)}

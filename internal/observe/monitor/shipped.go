@@ -39,16 +39,23 @@ const (
 	KindRelaySilent    Kind = "relay-silent"
 	KindRelayLate      Kind = "relay-late"
 	KindRowsParked     Kind = "rows-parked"
+
+	// Of a cluster: cluster/KIND, see Config.Troubles.
+	KindFollowerBehind   Kind = "follower-behind"
+	KindVoterUnreachable Kind = "voter-unreachable"
+	KindReplicaStopped   Kind = "replica-stopped"
+	KindClockDifference  Kind = "clock-difference"
 )
 
 // A Teller is a namespace in which the programs of tenaq report: a few metrics a minute, with one
 // dimension, their queue or their outbox.
 type Teller string
 
-// The namespaces of redrivers and of relays of an outbox.
+// The namespaces of redrivers and of relays of an outbox. A cluster reports without metrics.
 const (
 	Redrivers Teller = "Tenaq/Redrive"
 	Relays    Teller = "Tenaq/Outbox"
+	cluster   Teller = "cluster"
 )
 
 // The metrics that they report.
@@ -292,7 +299,29 @@ var templates = []template{
 		rule:     reported(Relays, ParkedRows, series.Maximum, 0, 1, 1),
 		commands: []string{"tenaq outbox parked list"},
 	},
+	{
+		kind: KindFollowerBehind, says: "a node does not catch up", told: cluster, rule: noRule,
+		advice: "While it is behind, the loss of another node may stop the cluster. Check the disk and the network of the node, then restart it.",
+	},
+	{
+		kind: KindVoterUnreachable, says: "a voter cannot be reached", told: cluster, rule: noRule,
+		advice: "The loss of another node may stop the cluster. Start the node, or replace it if its disk is lost.",
+	},
+	{
+		kind: KindReplicaStopped, says: "a node left the group because its rows do not match",
+		told: cluster, rule: noRule,
+		advice: "It serves nothing and counts for no majority. Keep its data directory, replace the node, and report this.",
+	},
+	{
+		kind: KindClockDifference, says: "the clocks of the nodes differ", told: cluster,
+		rule:   noRule,
+		advice: "After a failover, visibility timeouts may end early by the difference. Check the time synchronization of the nodes.",
+	},
 }
+
+// noRule is the rule of alarms that have no data. Its one period is how long a new leader waits
+// before it ends an alarm of the one before.
+func noRule(*view) alarm.Rule { return alarm.Rule{Periods: 1, Datapoints: 1} }
 
 // highest returns a rule on the maximum of a metric of the queue.
 func highest(

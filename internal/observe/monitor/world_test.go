@@ -25,6 +25,7 @@ type world struct {
 	t      *testing.T
 	broker *broker.Broker
 	cfg    Config
+	dir    string // of the file with the alarms
 	log    *safeBuffer
 	stop   func() // the monitor
 }
@@ -51,7 +52,7 @@ func (s *safeBuffer) String() string {
 func bubble(t *testing.T, cfg Config, f func(w *world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, log: &safeBuffer{}, cfg: cfg}
+		w := &world{t: t, log: &safeBuffer{}, cfg: cfg, dir: dir}
 		var err error
 		w.broker, err = broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
 			Region: "us-east-1", InFlightMax: 120_000, Fault: func(sentence string) { panic(sentence) },
@@ -69,7 +70,7 @@ func bubble(t *testing.T, cfg Config, f func(w *world)) {
 			cancel()
 			running.Wait()
 		}()
-		w.cfg.Queues, w.cfg.Account, w.cfg.Dir = w.broker, account, dir
+		w.cfg.Queues, w.cfg.Account, w.cfg.Keeper = w.broker, account, File(dir)
 		w.cfg.Logger = slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
