@@ -48,7 +48,7 @@ var may = map[string][]string{
 	"internal/api/framing": {},
 	"internal/api/handle":  {},
 	"internal/api/intake":  {"internal/door/auth", "internal/observe/metric"},
-	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/broker", "internal/door/auth", "internal/engine"},
+	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster/forward", "internal/door/auth", "internal/engine"},
 	"internal/api/suspend": {"internal/api/intake"},
 	"internal/api/wire":    {"internal/api/intake", "github.com/aws/smithy-go/encoding/cbor"},
 
@@ -96,8 +96,12 @@ var may = map[string][]string{
 	"internal/observe/monitor": {
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
 	},
-	"internal/api/cloudwatch": {"internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
+	"internal/api/cloudwatch": {"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
 	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
+	"internal/api/relay": {
+		"internal/api/cloudwatch", "internal/api/intake", "internal/api/refusal", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/v1", "internal/api/wire",
+		"internal/cluster/forward", "internal/door/auth",
+	},
 	"internal/api/v1": {
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",

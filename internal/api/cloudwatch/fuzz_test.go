@@ -23,7 +23,7 @@ func decodeAll(t *testing.T, v wire.Value) (all []any) {
 		in := reflect.New(op.in)
 		err := binder{op.fit}.structure(in.Elem(), v, "")
 		if err != nil {
-			refusal := New(Config{}).refusal(err)
+			refusal := refusalOf(err)
 			if refusal.Code == InternalServiceError || refusal.info().status == 0 || refusal.Message == "" {
 				t.Errorf("%s: %v, want an error for the caller", op.name, err)
 			}

@@ -30,6 +30,9 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/api/intake"
+	"tenaq/internal/api/refusal"
+	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/wire"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/observe/alarm"
@@ -112,7 +115,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the client has left, and to return would be to answer 200
 	}
 	if err != nil {
-		a.refuse(h.refusal(err))
+		refused := refusalOf(err)
+		if refused.Code == InternalServiceError {
+			h.cfg.Logger.Error("CloudWatch request failed", "error", err)
+		}
+		a.refuse(err, refused)
 		return
 	}
 	a.result(op, out)
@@ -159,16 +166,22 @@ func (h *Handler) serve(
 // account is the account that the alarms belong to.
 func (h *Handler) account() string { return h.cfg.Door.Account() }
 
-// refusal turns any error into one of the protocol.
-func (h *Handler) refusal(err error) *Error {
-	var refusal *Error
-	var denied *auth.Error
+// Refuse answers a request with an error in the protocol of the request, without a Handler, and
+// returns the code of the error.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) (code string) {
+	refused := refusalOf(err)
+	answer{w: w, protocol: protocolOf(r), id: wire.RequestID()}.refuse(err, refused)
+	return string(refused.Code)
+}
+
+// refusalOf turns any error into one of the protocol. What is not expected here is an
+// InternalServiceError.
+func refusalOf(err error) *Error {
+	var refused *Error
 	var malformed *wire.Error
 	switch {
-	case errors.As(err, &refusal):
-		return refusal
-	case errors.As(err, &denied):
-		return &Error{Code(denied.Code), denied.Message}
+	case errors.As(err, &refused):
+		return refused
 	case errors.As(err, &malformed):
 		return &Error{Code(malformed.Code), malformed.Message}
 	case errors.Is(err, monitor.ErrInvalid):
@@ -179,9 +192,14 @@ func (h *Handler) refusal(err error) *Error {
 	case errors.Is(err, monitor.ErrLimit):
 		return &Error{LimitExceeded, err.Error()}
 	}
-	h.cfg.Logger.Error("CloudWatch request failed", "error", err)
-	return &Error{InternalServiceError,
-		"The request failed inside the server. The log of the server has the reason."}
+	switch e := refusal.Of(err); e.Code {
+	case sqswire.InternalFailure, sqswire.InternalError:
+		return &Error{InternalServiceError, e.Message}
+	case sqswire.RequestThrottled:
+		return &Error{Throttling, e.Message}
+	default:
+		return &Error{Code(e.Code), e.Message}
+	}
 }
 
 // An answer is on its way to a client.
@@ -196,7 +214,8 @@ func (a answer) result(op *operation, out any) {
 	a.write(http.StatusOK, kind, body)
 }
 
-func (a answer) refuse(e *Error) {
+// refuse answers err as what it was turned into.
+func (a answer) refuse(err error, e *Error) {
 	info := e.info()
 	fault := "Sender"
 	if info.status >= 500 {
@@ -204,9 +223,13 @@ func (a answer) refuse(e *Error) {
 	}
 	a.w.Header()["x-amzn-query-error"] = []string{string(e.Code) + ";" + fault}
 	status := info.status
-	if e == errTooLarge {
+	switch {
+	case e == errTooLarge, errors.Is(err, intake.ErrTooLarge):
 		status = http.StatusRequestEntityTooLarge
+	case errors.Is(err, wire.ErrHeaders):
+		status = http.StatusRequestHeaderFieldsTooLarge
 	}
+	refusal.Mark(a.w.Header(), err)
 	kind, body := a.protocol.failure(e, fault, a.id)
 	a.write(status, kind, body)
 }

@@ -39,17 +39,32 @@ func (p *pace) moved(n int, took time.Duration) {
 // Write writes the body of an answer while its client reads quickly enough. A tiny one stays in the
 // buffers of the connection.
 func Write(w http.ResponseWriter, body []byte) {
-	conn := http.NewResponseController(w)
-	for p := newPace(); len(body) > 0; {
-		from := time.Now()
-		if len(body) > tiny {
-			conn.SetWriteDeadline(from.Add(p.next()))
+	_, _ = Paced(w).Write(body) // the client has left
+}
+
+// A PacedWriter writes the body of an answer in parts, while its client reads quickly enough.
+type PacedWriter struct {
+	w    http.ResponseWriter
+	conn *http.ResponseController
+	pace pace
+}
+
+// Paced returns a writer for the answer that w writes.
+func Paced(w http.ResponseWriter) *PacedWriter {
+	return &PacedWriter{w, http.NewResponseController(w), newPace()}
+}
+
+// Write writes a part. Its error is that of the connection, which cannot be used after it.
+func (p *PacedWriter) Write(part []byte) (n int, err error) {
+	for n < len(part) && err == nil {
+		left := part[n:]
+		from, written := time.Now(), 0
+		if len(left) > tiny {
+			p.conn.SetWriteDeadline(from.Add(p.pace.next()))
 		}
-		n, err := w.Write(body[:min(len(body), chunk)])
-		if err != nil {
-			return
-		}
-		p.moved(n, time.Since(from))
-		body = body[n:]
+		written, err = p.w.Write(left[:min(len(left), chunk)])
+		p.pace.moved(written, time.Since(from))
+		n += written
 	}
+	return n, err
 }

@@ -114,7 +114,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if wire.HeadersTooLarge(r) {
-		e.refuse(w, errHeaders)
+		e.refuse(w, wire.ErrHeaders)
 		return
 	}
 	pending, err := h.cfg.Door.Authenticate(r, "sqs")
@@ -188,9 +188,6 @@ var (
 		http.StatusNotFound} // [WIRE-24]
 	errNoAction = statusError{sqswire.Errorf(sqswire.InvalidAction,
 		"The request has no parameter Action."), http.StatusNotFound} // [XML-25]
-	errHeaders = statusError{sqswire.Errorf(sqswire.MalformedInput,
-		"The request line and the headers are larger than 64 KiB."),
-		http.StatusRequestHeaderFieldsTooLarge}
 	errTwoLengths = sqswire.Errorf(sqswire.MalformedInput,
 		"The request has both Content-Length and Transfer-Encoding: send one of them.")
 )
@@ -215,24 +212,36 @@ func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 // refuse answers an error.
 func (e *attempt) refuse(w http.ResponseWriter, err error) {
 	refused := refusal.Of(err)
-	status := refused.Info().Status
-	var special statusError
-	if errors.As(err, &special) {
-		status = special.status
-	} else if errors.Is(err, intake.ErrTooLarge) {
-		status = http.StatusRequestEntityTooLarge
-	}
 	if refused.Code == sqswire.InternalFailure {
 		e.h.cfg.Logger.Error("request failed", "error", err)
 	}
+	e.protocol.refuse(w, err, refused, e.id)
+	e.ends(string(refused.Code))
+}
+
+// Refuse answers a request with an error in the protocol of the request, without a Handler, and
+// returns the code of the error.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) (code string) {
+	id, refused := wire.RequestID(), refusal.Of(err)
+	wire.SetRequestID(w, id)
+	protocolOf(r).refuse(w, err, refused, id)
+	return string(refused.Code)
+}
+
+// refuse answers err as what it was turned into.
+func (p protocol) refuse(w http.ResponseWriter, err error, refused *sqswire.Error, id string) {
+	status := refusal.Status(err, refused)
+	var special statusError
+	if errors.As(err, &special) {
+		status = special.status
+	}
+	refusal.Mark(w.Header(), err)
 	w.Header()["x-amzn-query-error"] = []string{refused.QueryError()}
 	if special == errNoAction {
 		wire.Respond(w, status, wire.XMLType, []byte(sqswire.UnknownOperationXML))
-	} else {
-		wire.Respond(w, status, contentTypes[e.protocol],
-			e.protocol.appendError(nil, refused, e.id))
+		return
 	}
-	e.ends(string(refused.Code))
+	wire.Respond(w, status, contentTypes[p], p.appendError(nil, refused, id))
 }
 
 // A response is a shape to encode, how large it will be about if that is known, and the room that

@@ -52,6 +52,14 @@ func protocolOf(r *http.Request) protocol {
 	return noProtocol
 }
 
+// Check refuses a request whose first line and headers are in no protocol of SQS.
+func Check(r *http.Request) error {
+	if protocolOf(r) == noProtocol {
+		return errNotFound
+	}
+	return nil
+}
+
 // isQueuePath reports whether a path is one of the form /<account>/<name>.
 func isQueuePath(path string) bool { return strings.Count(strings.Trim(path, "/"), "/") == 1 }
 

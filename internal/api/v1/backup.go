@@ -40,7 +40,7 @@ func (c *call) backup() (answer, error) {
 // the client cannot take the part for the whole. It returns the code under which the request is
 // counted.
 func (h *Handler) stream(w http.ResponseWriter, b Backup) (code string) {
-	h.header(w, "application/x-tar")
+	setHeader(w, "application/x-tar")
 	control := http.NewResponseController(w)
 	// the one of the request would end the stream in the middle
 	_ = control.SetReadDeadline(time.Time{})

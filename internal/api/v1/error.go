@@ -25,8 +25,6 @@ var (
 		"This path only reads: use GET."}
 	errPost = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
 		"This path changes something: use POST."}
-	errHeaders = &Error{http.StatusRequestHeaderFieldsTooLarge, "MalformedInput",
-		"The request line and the headers are larger than 64 KiB."}
 )
 
 func errValue(name, value, want string) error {
@@ -41,7 +39,7 @@ func asError(err error) *Error {
 		return own
 	}
 	e := refusal.Of(err)
-	refused := &Error{e.Info().Status,
+	refused := &Error{refusal.Status(err, e),
 		strings.TrimPrefix(string(e.Code), "AWS.SimpleQueueService."), e.Message}
 	switch e.Code {
 	case sqswire.NonExistentQueue:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/intake"
+	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/wire"
 	"tenaq/internal/broker"
@@ -81,7 +82,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve returns the action of a request and the code with which it ended, empty for success.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (action, code string) {
 	if wire.HeadersTooLarge(r) {
-		return "", h.refuse(w, errHeaders)
+		return "", h.refuse(w, wire.ErrHeaders)
 	}
 	pending, err := h.cfg.Door.Authenticate(r, "sqs")
 	if err != nil {
@@ -111,7 +112,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (action, code st
 	case a.stream != nil:
 		return action, h.stream(w, a.stream)
 	}
-	h.write(w, http.StatusOK, a.body)
+	write(w, http.StatusOK, a.body)
 	return action, ""
 }
 
@@ -155,28 +156,39 @@ func (c *call) do(op engine.Op) error { return c.cfg.Broker.Do(c, op) }
 
 // refuse answers an error and returns its code.
 func (h *Handler) refuse(w http.ResponseWriter, err error) (code string) {
-	refused := asError(err)
-	if refused.Code == string(sqswire.InternalFailure) {
+	if asError(err).Code == string(sqswire.InternalFailure) {
 		h.cfg.Logger.Error("request failed", "error", err)
 	}
-	h.write(w, refused.status, refused)
+	return respond(w, err)
+}
+
+// Refuse answers a request with an error, without a Handler, and returns the code of the error.
+func Refuse(w http.ResponseWriter, _ *http.Request, err error) (code string) {
+	wire.SetRequestID(w, wire.RequestID())
+	return respond(w, err)
+}
+
+func respond(w http.ResponseWriter, err error) (code string) {
+	refused := asError(err)
+	refusal.Mark(w.Header(), err)
+	write(w, refused.status, refused)
 	return refused.Code
 }
 
-func (h *Handler) write(w http.ResponseWriter, status int, body any) {
+func write(w http.ResponseWriter, status int, body any) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(body); err != nil {
 		panic(err) // strings, numbers and times can always be encoded
 	}
-	h.header(w, "application/json")
+	setHeader(w, "application/json")
 	wire.Respond(w, status, wire.PlainJSONType, b.Bytes())
 }
 
-// header sets the headers of every answer. Tenaq-Api tells clients that the answer comes from this
-// API and not from another server that has the same path.
-func (h *Handler) header(w http.ResponseWriter, kind string) {
+// setHeader sets the headers of every answer. Tenaq-Api tells clients that the answer comes from
+// this API and not from another server that has the same path.
+func setHeader(w http.ResponseWriter, kind string) {
 	header := w.Header()
 	header.Set("Tenaq-Api", "1")
 	header.Set("Content-Type", kind)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -10,6 +11,9 @@ import (
 
 // HeaderMax is how large a request line and the headers may be together, in bytes. [WIRE-26]
 const HeaderMax = 64 << 10
+
+// ErrHeaders refuses a request for which HeadersTooLarge reports true.
+var ErrHeaders = errors.New("the request line and the headers are larger than 64 KiB")
 
 // HeadersTooLarge reports whether the request line and the headers are larger than HeaderMax.
 func HeadersTooLarge(r *http.Request) bool {
