@@ -37,7 +37,10 @@ func pass(w http.ResponseWriter, res *http.Response) error {
 	control := http.NewResponseController(w)
 	// the one of the request would end the stream in the middle
 	_ = control.SetReadDeadline(time.Time{})
-	return deliver(&stream{w, control}, res.Body, intake.Small)
+	to := &stream{w, control}
+	err := deliver(to, res.Body, intake.Small)
+	to.extend() // for the end, which may come long after the last part
+	return err
 }
 
 // deliver writes each part of a body, of at most size bytes, as soon as it is there.
@@ -69,10 +72,12 @@ type stream struct {
 }
 
 func (s *stream) Write(part []byte) (int, error) {
-	_ = s.control.SetWriteDeadline(time.Now().Add(streamPause))
+	s.extend()
 	n, err := s.w.Write(part)
 	if err == nil {
 		err = s.control.Flush()
 	}
 	return n, err
 }
+
+func (s *stream) extend() { _ = s.control.SetWriteDeadline(time.Now().Add(streamPause)) }

@@ -105,12 +105,17 @@ type setup struct {
 	door   auth.Config
 	backup v1.Backup
 	leader http.Handler // in place of one that works
+
+	prepare func() // is called inside the bubble, where its channels must be made
 }
 
 // inRig runs f on two nodes, inside a bubble.
 func inRig(t *testing.T, s setup, f func(r *rig)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
+		if s.prepare != nil {
+			s.prepare()
+		}
 		r := &rig{t: t, log: &log{}, atLeader: newPipes(), there: newPipes(), here: newPipes()}
 		r.leads.Store(true)
 		logger := slog.New(slog.NewTextHandler(r.log, nil))
@@ -157,6 +162,7 @@ func inRig(t *testing.T, s setup, f func(r *rig)) {
 			forwarder.Close()
 			stop()
 			running.Wait()
+			time.Sleep(time.Minute) // connections of the servers that close slowly
 		}()
 		f(r)
 	})

@@ -49,6 +49,8 @@ func (h *Handler) stream(w http.ResponseWriter, b Backup) (code string) {
 		h.cfg.Logger.Warn("backup not removed", "error", closed)
 	}
 	if err == nil {
+		// for the end, which may come long after the last part
+		_ = control.SetWriteDeadline(time.Now().Add(backupPause))
 		return ""
 	}
 	if !errors.Is(err, context.Canceled) {

@@ -29,12 +29,12 @@ func TestRows(t *testing.T) {
 		if n := len(w.Alarms()); n != 0 {
 			t.Errorf("an empty store has %d alarms", n)
 		}
-		w.create("waiting")
+		w.create("orders")
 		w.create(noticeQueue)
 		if err := w.Put(putVisible("waiting", "copy")); err != nil {
 			t.Fatal(err)
 		}
-		w.send("waiting", "x")
+		w.send("orders", "x")
 		w.minutes(3)
 		w.wantChanges("waiting=ALARM")
 		w.cfg.Keeper = Rows(w.broker) // of another node
@@ -54,7 +54,7 @@ func TestRows(t *testing.T) {
 
 // A document that cannot be read is kept under another name when the next one is stored.
 func TestUnreadableRow(t *testing.T) {
-	for _, text := range []string{"{", "\x1f\x8b\x08 damaged", ""} {
+	for _, text := range []string{"{", "\x1f\x8b\x08 damaged"} {
 		bubble(t, toQueue(), func(w *world) {
 			w.do(&engine.PutDocument{Name: rowName, Value: []byte(text)})
 			w.inRows()
