@@ -101,6 +101,7 @@ var may = map[string][]string{
 	"internal/api/relay": {
 		"internal/api/cloudwatch", "internal/api/intake", "internal/api/refusal", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/v1", "internal/api/wire",
 		"internal/cluster/forward", "internal/door/auth",
+		"internal/api/handle", "internal/broker", "internal/engine", "internal/observe/monitor", // of the leader, in its tests
 	},
 	"internal/api/v1": {
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",

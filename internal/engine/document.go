@@ -32,9 +32,9 @@ func (op *PutDocument) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// ReadDocument reads a document; false if there is none. It may be called on any goroutine, and sees
-// every turn that was committed before. It reports a row that does not decode to fault, which must
-// not return.
+// ReadDocument reads a document; false if there is none. It may be called on any goroutine, and
+// sees every turn that was committed before. It reports a row that does not decode to fault, which
+// must not return.
 func ReadDocument(store kv.Store, name string, fault func(string)) (document []byte, ok bool) {
 	r := rows{store: store, fault: fault}
 	return read(&r, "document", row.DocumentKey(name), row.DecodeDocument)

@@ -237,8 +237,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 }
 
 // Receive serves requests that other nodes forward: h sees them as if their clients were connected
-// to this node. It cannot take the connection over, because the next request on it may be of another
-// client.
+// to this node. It cannot take the connection over, because the next request on it may be of
+// another client.
 func Receive(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.RemoteAddr = r.Header.Get(clientHeader)

@@ -1,9 +1,9 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
 // It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
-// deliveries, deduplication ids, move tasks and documents. From these it computes indexes, segments, groups,
-// low-water keys and counters, so damage to those costs nothing. Package verify finds nothing wrong
-// with the result.
+// deliveries, deduplication ids, move tasks and documents. From these it computes indexes,
+// segments, groups, low-water keys and counters, so damage to those costs nothing. Package verify
+// finds nothing wrong with the result.
 //
 // Reading the damaged store and copying its rows is left to the caller.
 package salvage

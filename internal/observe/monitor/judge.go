@@ -218,8 +218,8 @@ func (m *Monitor) judgeTold(at int64) {
 	}
 }
 
-// judgeTroubles raises the alarms of the troubles that a cluster reports, with the report as reason,
-// and ends the alarms of the others.
+// judgeTroubles raises the alarms of the troubles that a cluster reports, with the report as
+// reason, and ends the alarms of the others.
 func (m *Monitor) judgeTroubles(at int64) {
 	if m.cfg.Troubles == nil {
 		return
