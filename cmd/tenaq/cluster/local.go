@@ -95,6 +95,10 @@ func openLocal(dir string, port int) (*local, error) {
 		}
 		dir = single + "-cluster"
 	}
+	dir, err := filepath.Abs(dir) // so that the commands that are printed work anywhere
+	if err != nil {
+		return nil, cli.Codedf(cli.ExitFailed, "%v", err)
+	}
 	c := &local{dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.Codedf(cli.ExitFailed, "%v", err)

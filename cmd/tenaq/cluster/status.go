@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/aws/smithy-go"
@@ -112,7 +113,10 @@ func printStatus(a *cli.App, s *cluster.Status) error {
 func statusTable(s *cluster.Status) cli.Table {
 	t := cli.Table{Head: []string{"NODE", "ADDRESS", "ROLE", "COMMIT", "LAG", "CLOCK", "FREE",
 		"VERSION"}}
-	for _, m := range s.Members {
+	members := slices.SortedFunc(slices.Values(s.Members), func(x, y cluster.Member) int {
+		return cmp.Compare(x.Address, y.Address)
+	})
+	for _, m := range members {
 		row := []string{cluster.Short(m.ID), m.Address, string(m.Role)}
 		if m.Role != cluster.Unreachable {
 			row = append(row, fmt.Sprintf("%d %.4s", m.Commit, m.Hash),

@@ -54,7 +54,7 @@ func threeNodes() *cluster.Status {
 			Commit: 81207, Hash: "9d1f00aa", Clock: clock, Version: "v1.4.0", FreeBytes: 112 << 30}
 	}
 	return &cluster.Status{Group: "ff", Node: strings.Repeat("0a", 16), Leader: strings.Repeat("0a", 16), Term: 3,
-		Members: []cluster.Member{node("0a", "10.0.0.1:9326", cluster.Leader, 0), node("0b", "10.0.0.2:9326", cluster.Follower, 0.002),
+		Members: []cluster.Member{node("0b", "10.0.0.2:9326", cluster.Follower, 0.002), node("0a", "10.0.0.1:9326", cluster.Leader, 0),
 			node("0c", "10.0.0.3:9326", cluster.Follower, -0.0001)}}
 }
 

@@ -111,6 +111,9 @@ func checkQuorum(s *cluster.Status) Finding {
 		return Finding{}
 	case q.Spare() < 0:
 		return problem(startANode, "%s, and %d are needed", says, q.Majority()).with(figures)
+	case q.Voters < 3 && len(s.Members) > q.Voters:
+		return warning("wait until the others have caught up and have a vote",
+			"%s: a cluster survives the loss of a node with three or more", says).with(figures)
 	case q.Voters < 3:
 		return warning(joinTwoOthers, "%s: a cluster survives the loss of a node with three or more",
 			says).with(figures)
