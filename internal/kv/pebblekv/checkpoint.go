@@ -129,12 +129,13 @@ func Renew(o Options, change func(s *Store, b kv.Batch)) (ID, error) {
 	}
 	b := &batch{store: s, b: s.db.NewBatch()}
 	b.check(b.b.Set(genesisKey, encodeGenesis(id), nil))
+	b.check(b.b.Delete(positionKey, nil)) // which the state of a cluster has
 	change(s, b)
 	b.Force()()
 	err = s.db.Flush() // as a genesis record is when it is created
 	err = errors.Join(err, s.Close())
 	if err == nil {
-		err = createWitness(s.aside.raw, s.aside.raw.PathJoin(o.Dir, "witness"),
+		err = createWitness(s.aside.raw, s.aside.raw.PathJoin(o.Dir, witnessName),
 			slot{id: id, turn: s.witness.written.turn + 1, mark: s.chain.mark})
 	}
 	if err != nil {

@@ -10,6 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// What a store has in Options.Dir.
+const (
+	storeName   = "store"
+	witnessName = "witness"
+)
+
 // makeDir creates dir and what is missing above it, durably, and for the owner alone: messages are
 // private.
 func makeDir(fs vfs.FS, dir string) error {

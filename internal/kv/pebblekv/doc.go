@@ -23,6 +23,9 @@
 //	DIR/witness  outside the store, so that what happens to one does not happen to the other
 //	DIR/checkpoint/  the store as it was at a moment, while a backup reads it; removed by Open
 //
+// A Log has the same. A State has DIR/state/ and DIR/checkpoint/, and DIR/state.new/ and
+// DIR/state.old/ while a copy takes the place of the rows. Convert makes both of a store.
+//
 // The format of the store is the constant formatVersion and never a default of Pebble's: the
 // default opens a store with a flipped bit in a synced log, and drops what follows it. A format can
 // be raised and not lowered; a store of a newer one is refused.

@@ -91,6 +91,10 @@ const (
 	adviceDamaged = "restore a backup, or copy what is intact into a new directory with: " +
 		salvageCommand
 	adviceNewer = "run the version that wrote it, or a later one"
+	// of a log or a state: what a node of a cluster has lost, the others have
+	adviceNode = "if the majority of the other nodes works, empty the data directory of this " +
+		"node, start it, and run: tenaq cluster replace OLD NEW; if not, keep the directory and " +
+		"restore a backup"
 	adviceErrno = "check the disk and the permissions, and start again"
 	adviceFull  = "free space on its file system and start again"
 )
@@ -122,6 +126,23 @@ func classify(dir string, err error) error {
 	return &openError{kind: ErrDamaged, cause: err, advice: adviceDamaged, dir: dir}
 }
 
+// ofNode is err, met while opening a log or a state, with what to do about one of a cluster.
+func ofNode(err error) error {
+	lost, isLost := errors.AsType[*LostError](err)
+	known, isKnown := errors.AsType[*openError](err)
+	switch {
+	case isLost:
+		return &openError{kind: ErrDamaged, advice: adviceNode, dir: lost.Dir,
+			cause: fmt.Errorf("it ends at commit %d but commit %d was confirmed", lost.Have,
+				lost.Want)}
+	case isKnown && known.kind == ErrDamaged:
+		other := *known
+		other.advice = adviceNode
+		return &other
+	}
+	return err
+}
+
 // errnoError is what the operating system said, if it did.
 func errnoError(dir string, err error) error {
 	var errno syscall.Errno
@@ -140,12 +161,15 @@ type storageFault struct {
 func (f *storageFault) Error() string { return f.text }
 func (f *storageFault) Unwrap() error { return f.kind }
 
-func newFault(dir, what string, err error) *storageFault {
+func newFault(dir, what string, err error, ofNode bool) *storageFault {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return &storageFault{ErrFull,
 			fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again",
 				what, oneLine(err), dir)}
+	case pebble.IsCorruptionError(err) && ofNode:
+		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: %s: %s", dir, what,
+			oneLine(err), adviceNode)}
 	case pebble.IsCorruptionError(err):
 		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: keep %s, and %s",
 			what, oneLine(err), dir, adviceDamaged)}

@@ -14,11 +14,13 @@ type Log struct {
 	mu    sync.Mutex // a Store has one writer at a time
 }
 
-// OpenLog opens the log in o.Dir as Open opens a store.
+// OpenLog opens the log in o.Dir as Open opens a store. AcceptLoss is ignored: a node that has lost
+// what it had promised must not vote.
 func OpenLog(o Options) (*Log, error) {
-	s, err := Open(o)
+	o.AcceptLoss = 0
+	s, err := open(o, true)
 	if err != nil {
-		return nil, err
+		return nil, ofNode(err)
 	}
 	return &Log{store: s}, nil
 }

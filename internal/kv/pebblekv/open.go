@@ -17,7 +17,9 @@ import (
 // is one of ErrNewer, ErrDamaged, ErrLocked, ErrFull, a *LostError, or what the operating system
 // said; it is one sentence that ends with what to do. A disk that fails while Pebble is writing to
 // it ends in Fatal, as it does later.
-func Open(o Options) (*Store, error) {
+func Open(o Options) (*Store, error) { return open(o, false) }
+
+func open(o Options, ofNode bool) (*Store, error) {
 	if o.Dir == "" || o.Fatal == nil {
 		panic("pebblekv: Options without Dir or Fatal")
 	}
@@ -26,8 +28,8 @@ func Open(o Options) (*Store, error) {
 	}
 	opening := &opening{
 		Options:     o,
-		store:       &Store{dir: o.FS.PathJoin(o.Dir, "store"), fatal: o.Fatal},
-		witnessPath: o.FS.PathJoin(o.Dir, "witness"),
+		store:       &Store{dir: o.FS.PathJoin(o.Dir, storeName), fatal: o.Fatal, ofNode: ofNode},
+		witnessPath: o.FS.PathJoin(o.Dir, witnessName),
 	}
 	if err := opening.run(); err != nil {
 		opening.undo()

@@ -23,6 +23,7 @@ type Store struct {
 	id      ID
 	dir     string // of Pebble, for messages
 	fatal   func(err error)
+	ofNode  bool        // of a cluster, which has what this one may lose
 	failed  atomic.Bool // fatal has been called
 
 	chain  chain         // of the writer
@@ -40,7 +41,7 @@ func (s *Store) CommitNumber() uint64 { return s.number.Load() }
 // fail reports a fault and does not return.
 func (s *Store) fail(what string, err error) {
 	s.failed.Store(true)
-	s.fatal(newFault(s.dir, what, err))
+	s.fatal(newFault(s.dir, what, err, s.ofNode))
 	panic("pebblekv: Fatal returned")
 }
 
@@ -92,6 +93,14 @@ func (s *Store) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 // Close forces what was applied, states it in the witness and releases the directory. All wait
 // functions must have returned, and no Scan may be under way.
 func (s *Store) Close() error {
+	if err := errors.Join(s.closeFiles(), s.lock.Close()); err != nil {
+		return fmt.Errorf("close store %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// closeFiles is Close, and keeps the lock.
+func (s *Store) closeFiles() error {
 	if err := s.db.LogData(nil, pebble.Sync); err != nil {
 		s.fail("force the last commits", err)
 	}
@@ -99,10 +108,7 @@ func (s *Store) Close() error {
 	if err := s.witness.close(); err != nil {
 		s.fail("write the witness", err)
 	}
-	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
-		return fmt.Errorf("close store %s: %w", s.dir, err)
-	}
-	return nil
+	return s.db.Close()
 }
 
 // discard is the default logger.

@@ -24,16 +24,47 @@ type Reader struct {
 	fs    vfs.FS
 	opts  *pebble.Options
 	found []error
+	state State // what is read of one
 }
 
 // OpenRead opens the store in o.Dir to look at it. Fatal is not needed. What is wrong with the
 // witness or the commit chain, and does not keep the rows from being read, is no error but in
 // Doubts. Errors are those of Open, and fs.ErrNotExist when there is no store.
 func OpenRead(o Options) (*Reader, error) {
+	return openRead(o, storeName, func(_ *Reader, o *opening) error { return o.confirm() })
+}
+
+// OpenReadLog opens the log in o.Dir to look at it, as OpenRead opens a store.
+func OpenReadLog(o Options) (*Reader, error) {
+	r, err := OpenRead(o)
+	return r, ofNode(err)
+}
+
+// OpenReadState opens the state in o.Dir to look at it, as OpenRead opens a store. There is no
+// witness of a state.
+func OpenReadState(o Options) (*Reader, error) {
+	r, err := openRead(o, stateName, func(r *Reader, o *opening) error {
+		r.state.store = o.store
+		return r.state.readPosition()
+	})
+	return r, ofNode(err)
+}
+
+// confirm holds the store against the witness, whatever loss is accepted.
+func (o *opening) confirm() error {
+	o.AcceptLoss = 0
+	_, err := o.compare()
+	return err
+}
+
+// openRead opens a folder, and checks what is particular to its kind.
+func openRead(
+	o Options, folder string, check func(*Reader, *opening) error,
+) (*Reader, error) {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	dir := o.FS.PathJoin(o.Dir, "store")
+	dir := o.FS.PathJoin(o.Dir, folder)
 	if _, err := o.FS.Stat(dir); err != nil {
 		if errors.Is(err, errNotExist) {
 			return nil, fmt.Errorf("there is no store in %s: %w", o.Dir, errNotExist)
@@ -43,9 +74,9 @@ func OpenRead(o Options) (*Reader, error) {
 	r := &Reader{store: &Store{dir: dir, fatal: func(err error) {
 		panic(readFault{err})
 	}}, fs: o.FS}
-	opening := &opening{Options: o, store: r.store, witnessPath: o.FS.PathJoin(o.Dir, "witness")}
+	opening := &opening{Options: o, store: r.store, witnessPath: o.FS.PathJoin(o.Dir, witnessName)}
 	var err error
-	if fault := r.Try(func() { err = r.open(opening) }); fault != nil {
+	if fault := r.Try(func() { err = r.open(opening, check) }); fault != nil {
 		err = fault
 	}
 	if err != nil {
@@ -55,7 +86,7 @@ func OpenRead(o Options) (*Reader, error) {
 	return r, nil
 }
 
-func (r *Reader) open(o *opening) (err error) {
+func (r *Reader) open(o *opening, check func(*Reader, *opening) error) (err error) {
 	lock, err := o.takeLockForReading()
 	if err != nil {
 		return err
@@ -87,8 +118,7 @@ func (r *Reader) open(o *opening) (err error) {
 		r.found = append(r.found, err)
 		return nil
 	}
-	o.AcceptLoss = 0
-	if _, err := o.compare(); err != nil {
+	if err := check(r, o); err != nil {
 		r.found = append(r.found, err)
 	}
 	return nil
@@ -157,6 +187,14 @@ func (r *Reader) Doubts() []error { return slices.Clone(r.found) }
 
 // ID returns the identity that the store was created with.
 func (r *Reader) ID() ID { return r.store.id }
+
+// Index returns the entry of the log that a state has got to.
+func (r *Reader) Index() uint64 {
+	if p := r.state.position.Load(); p != nil {
+		return p.Index
+	}
+	return 0
+}
 
 // CommitNumber returns the number of the last commit.
 func (r *Reader) CommitNumber() uint64 { return r.store.CommitNumber() }

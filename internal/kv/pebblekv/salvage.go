@@ -45,7 +45,7 @@ func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error)
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	dir := o.FS.PathJoin(o.Dir, "store")
+	dir := o.FS.PathJoin(o.Dir, storeName)
 	names, err := o.FS.List(dir)
 	switch {
 	case errors.Is(err, errNotExist):
@@ -69,7 +69,7 @@ func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error)
 		opts: pebbleOptions(o, logger{log: discard(nil)})}
 	s.opts.EventListener = nil
 	s.opts.EnsureDefaults()
-	s.readWitness(o.FS.PathJoin(o.Dir, "witness"))
+	s.readWitness(o.FS.PathJoin(o.Dir, witnessName))
 	if err := s.merge(s.sources(lock.Lock), row); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -25,9 +26,12 @@ import (
 type State struct {
 	options  Options
 	id       ID
+	ofNode   bool // as that of a Store
 	gate     gate // of store: a copy may replace it while it is read
 	store    *Store
 	position atomic.Pointer[Position]
+
+	checkpoints atomic.Int64 // that were made
 }
 
 var _ replica.State = (*State)(nil)
@@ -44,13 +48,21 @@ type Position struct {
 // the group. Errors are those of Open, and ErrDamaged for the state of another group. AcceptLoss is
 // ignored: what a state lacks, the log has.
 func OpenState(o Options, id ID) (*State, error) {
+	s, err := openState(o, id, true)
+	if err != nil {
+		return nil, ofNode(err)
+	}
+	return s, nil
+}
+
+func openState(o Options, id ID, ofNode bool) (*State, error) {
 	if o.Dir == "" || o.Fatal == nil || id == (ID{}) {
 		panic("pebblekv: a State without Dir, Fatal or ID")
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	s := &State{options: o, id: id}
+	s := &State{options: o, id: id, ofNode: ofNode}
 	if err := s.open(); err != nil {
 		return nil, classify(s.dir(stateName), err)
 	}
@@ -64,7 +76,8 @@ func (s *State) dir(name string) string { return s.options.FS.PathJoin(s.options
 
 func (s *State) open() (err error) {
 	fs := s.options.FS
-	s.store = &Store{dir: s.dir(stateName), fatal: s.options.Fatal, id: s.id}
+	s.store = &Store{dir: s.dir(stateName), fatal: s.options.Fatal, id: s.id,
+		ofNode: s.ofNode}
 	o := &opening{Options: s.options, store: s.store, noLog: true}
 	defer func() {
 		if err != nil {
@@ -238,15 +251,15 @@ func (s *State) Flush() (wait func()) {
 	return func() { <-done }
 }
 
-// Checkpoint makes a checkpoint that holds everything applied before, as Store.Checkpoint does.
+// Checkpoint makes a checkpoint that holds everything applied before, as Store.Checkpoint does. It
+// becomes a store through Renew. There may be several at a time: a backup, and copies for others.
 func (s *State) Checkpoint() (*Checkpoint, error) {
 	s.gate.enter()
 	defer s.gate.leave()
-	c := &Checkpoint{Dir: s.store.aside.dir, ID: s.store.id, Commit: s.Mark().Number,
-		fs: s.store.aside.raw}
-	if err := c.Remove(); err != nil {
-		return nil, err
-	}
+	m, at := s.Mark(), s.store.aside
+	c := &Checkpoint{Dir: at.PathJoin(at.dir, strconv.FormatInt(s.checkpoints.Add(1), 10)),
+		ID: s.id, Commit: m.Number, fs: at.raw,
+		Witness: witnessBytes(slot{id: s.id, turn: 1, mark: mark{m.Number, m.Hash}})}
 	s.Flush()()
 	if err := s.store.db.Checkpoint(c.Dir); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a checkpoint of %s: %w", s.store.dir, err),

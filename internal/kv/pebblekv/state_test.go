@@ -274,6 +274,13 @@ func TestStateCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("b")
+	other, err := l.state.Checkpoint() // beside it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Remove(); err != nil {
+		t.Fatal(err)
+	}
 	if ok, err := vfs.Clone(fs, fs, c.Dir, "/copy/state"); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

@@ -50,9 +50,10 @@ func (c *StateCopy) Force() error { return syncDir(c.state.options.FS, c.dir) }
 // Remove removes the copy.
 func (c *StateCopy) Remove() error { return c.state.options.FS.RemoveAll(c.dir) }
 
-// Replace puts a copy that is forced in the place of the state, and waits for readers of the old
-// one. The goroutine that applies entries calls it. The position is that of the copy afterwards.
-// After a crash the state is the old one or the copy. A failure is Fatal.
+// Replace puts a copy that is forced in the place of the state. It waits for a moment without
+// readers of the old one: a node that copies has no broker that reads all the time. The goroutine
+// that applies entries calls it. The position is that of the copy afterwards. After a crash the
+// state is the old one or the copy. A failure is Fatal.
 func (s *State) Replace(c *StateCopy) {
 	s.gate.shut()
 	defer s.gate.open()

@@ -1,8 +1,10 @@
 package pebblekv
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,4 +148,98 @@ func TestReplaceWaitsForReaders(t *testing.T) {
 		}
 		closeStates(t, from, to)
 	})
+}
+
+// While one goroutine applies entries, flushes, and takes copies, others read and make checkpoints.
+// Every scan finds the rows of one commit, and none of an older one than the scan before.
+func TestStateBusy(t *testing.T) {
+	from, to := mustOpenState(t, vfs.NewMem()), mustOpenState(t, vfs.NewMem())
+	write := func(states ...*State) {
+		n := states[0].Position().Index + 1
+		w := states[0].NewWrites()
+		for key := range byte(8) {
+			w.Set([]byte{1, key}, binary.BigEndian.AppendUint64(nil, n))
+		}
+		w.Set([]byte{2, byte(n)}, make([]byte, 1000)) // so that memtables fill
+		for _, s := range states {
+			p := Position{Index: n, Mark: s.Mark().Next(w.Bytes())}
+			if err := s.Apply(p, w.Bytes()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	write(from, to)
+	var stop atomic.Bool
+	var others sync.WaitGroup
+	var pause atomic.Pointer[chan struct{}] // a copy waits until all readers have left
+	goOn := func() bool {
+		if p := pause.Load(); p != nil {
+			<-*p
+		}
+		return !stop.Load()
+	}
+	for range 2 {
+		others.Go(func() {
+			last := uint64(0)
+			for goOn() {
+				rows, first := 0, uint64(0)
+				for _, v := range to.Scan([]byte{1}, []byte{2}) {
+					n := binary.BigEndian.Uint64(v)
+					if rows++; rows == 1 {
+						first = n
+					}
+					if n != first {
+						t.Errorf("a scan found rows of the commits %d and %d", first, n)
+					}
+				}
+				if rows != 8 || first < last {
+					t.Errorf("a scan found %d rows of commit %d, after commit %d", rows, first, last)
+				}
+				last = first
+				v, ok := to.Get(nil, []byte{1, 7})
+				if !ok || binary.BigEndian.Uint64(v) < last {
+					t.Errorf("a read found %x, %v, after commit %d", v, ok, last)
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for goOn() {
+			before := to.Mark().Number
+			c, err := to.Checkpoint()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if c.Commit < before {
+				t.Errorf("a checkpoint of commit %d, after commit %d", c.Commit, before)
+			}
+			if err := c.Remove(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range 400 {
+		switch {
+		case i%40 == 39:
+			for range 5 {
+				write(from) // to is behind
+			}
+			c, going := copyInto(t, from, to), make(chan struct{})
+			pause.Store(&going)
+			to.Replace(c)
+			pause.Store(nil)
+			close(going)
+		case i%10 == 9:
+			to.Flush()()
+		default:
+			write(from, to)
+		}
+	}
+	stop.Store(true)
+	others.Wait()
+	if got, want := to.Position(), from.Position(); got != want {
+		t.Errorf("at %+v, want %+v", got, want)
+	}
+	closeStates(t, from, to)
 }
