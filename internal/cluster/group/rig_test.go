@@ -102,6 +102,20 @@ func newRig(t testing.TB, rng *rand.Rand) *rig { return newRigOf(t, rng, 3) }
 
 // newRigOf returns a rig whose voters run, and one machine more, which does not.
 func newRigOf(t testing.TB, rng *rand.Rand, voters int) *rig {
+	r := newMachines(t, rng, voters)
+	for _, n := range r.nodes[:voters] {
+		n.start()
+	}
+	for _, n := range r.nodes[:voters] {
+		if err := n.group.Bootstrap(r.servers()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// newMachines returns such a rig before anything runs.
+func newMachines(t testing.TB, rng *rand.Rand, voters int) *rig {
 	r := &rig{t: t, rng: rng, voters: voters, cut: 25, begun: make(map[sessionAt]bool),
 		network: newNetwork(rand.New(rand.NewPCG(rng.Uint64(), 4)))}
 	walls := []time.Duration{0, time.Minute, -time.Minute, time.Second}
@@ -111,14 +125,6 @@ func newRigOf(t testing.TB, rng *rand.Rand, voters int) *rig {
 		n.free.Store(copyRoom)
 		n.linked.Store(true)
 		r.nodes = append(r.nodes, n)
-	}
-	for _, n := range r.nodes[:voters] {
-		n.start()
-	}
-	for _, n := range r.nodes[:voters] {
-		if err := n.group.Bootstrap(r.servers()); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"tenaq/internal/cluster/group"
 	"tenaq/internal/cluster/raftlog"
 	"tenaq/internal/kv/pebblekv"
 )
@@ -57,20 +58,24 @@ func readMembership(log *raftlog.Store) (m membership, err error) {
 }
 
 // Adopt makes the node of an empty log the founder of a group that has no other member yet. Its
-// rows are already in the state of the group. The address is where other nodes will reach it. To
+// rows are already in the state of the group, at group.Founded. The address is where other nodes will reach it. To
 // adopt the same group again changes nothing.
-func Adopt(log *pebblekv.Log, group pebblekv.ID, address string) error {
+func Adopt(log *pebblekv.Log, id pebblekv.ID, address string) error {
 	store := raftlog.Open(log, groupNumber)
 	m, err := readMembership(store)
 	switch {
 	case err != nil:
 		return err
-	case m.group == group && !m.removed:
+	case m.group == id && !m.removed:
 		return nil
 	case m.group != pebblekv.ID{}:
 		return fmt.Errorf("the log belongs to group %s already: pass a directory without a log",
 			m.group)
 	}
-	return membership{group: group, index: 1, founders: []raft.Server{{
-		ID: raft.ServerID(log.ID().String()), Address: raft.ServerAddress(address)}}}.save(store)
+	self := raft.Server{ID: raft.ServerID(log.ID().String()), Address: raft.ServerAddress(address)}
+	if err := group.Found(store, self); err != nil {
+		return err
+	}
+	return membership{group: id, index: group.Founded.Index,
+		founders: []raft.Server{self}}.save(store)
 }

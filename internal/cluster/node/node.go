@@ -159,12 +159,15 @@ func Open(cfg Config) (_ *Node, err error) {
 		Token: cfg.Token, Refused: refused.note}); err != nil {
 		return nil, fmt.Errorf("%w: correct --cluster-listen, or stop what has the address", err)
 	}
-	log := pebblekv.Options{Dir: LogDir(cfg.Dir), Fatal: n.fatal, Logger: cfg.Logger}
+	log := pebblekv.Options{Dir: LogDir(cfg.Dir), Fatal: n.cfg.Fatal, Logger: cfg.Logger}
 	if cfg.store != nil {
 		cfg.store(&log)
 	}
 	if n.log, err = pebblekv.OpenLog(log); err != nil {
-		return nil, n.explain(err)
+		if locked, ok := errors.AsType[*pebblekv.LockedError](err); ok {
+			err = &pebblekv.LockedError{Dir: cfg.Dir, PID: locked.PID}
+		}
+		return nil, err
 	}
 	n.id = raft.ServerID(n.log.ID().String())
 	n.timed = &timedLog{Log: n.log}
@@ -181,37 +184,13 @@ func Open(cfg Config) (_ *Node, err error) {
 }
 
 func (n *Node) openState(id pebblekv.ID) (err error) {
-	o := pebblekv.Options{Dir: GroupDir(n.cfg.Dir), Fatal: n.fatal, Logger: n.cfg.Logger}
+	o := pebblekv.Options{Dir: GroupDir(n.cfg.Dir), Fatal: n.cfg.Fatal, Logger: n.cfg.Logger}
 	if n.cfg.store != nil {
 		n.cfg.store(&o)
 	}
-	if n.state, err = pebblekv.OpenState(o, id); err != nil {
-		return n.explain(err)
-	}
-	return nil
-}
-
-// A damagedError is damage on the disk of a node, with what to do in a cluster.
-type damagedError struct {
-	dir   string
-	cause error
-}
-
-func (e *damagedError) Error() string {
-	return fmt.Sprintf("the data directory %s is damaged, so this node must not vote again: %v: empty the directory, start the node, and admit it with: tenaq cluster replace OLD NEW", e.dir, e.cause)
-}
-
-func (e *damagedError) Unwrap() error { return e.cause }
-
-// explain says what to do about damage.
-func (n *Node) explain(err error) error {
-	if errors.Is(err, pebblekv.ErrDamaged) {
-		return &damagedError{n.cfg.Dir, err}
-	}
+	n.state, err = pebblekv.OpenState(o, id)
 	return err
 }
-
-func (n *Node) fatal(err error) { n.cfg.Fatal(n.explain(err)) }
 
 // Close releases what Open has taken, for a node that does not run.
 func (n *Node) Close() error {
@@ -317,7 +296,7 @@ func (n *Node) join(m membership) (err error) {
 	links := newTransport(n.port, m.group, n.id)
 	g, err := group.Open(group.Config{
 		Node: n.id, Log: n.store, State: n.state, Transport: links, Heartbeat: n.cfg.Heartbeat,
-		Ask: n.askStanding, Free: n.cfg.Free, Lead: n.lead, Fatal: n.fatal, Logger: n.cfg.Logger,
+		Ask: n.askStanding, Free: n.cfg.Free, Lead: n.lead, Fatal: n.cfg.Fatal, Logger: n.cfg.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, links.Close())
