@@ -9,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
 )
@@ -19,9 +20,26 @@ import (
 // alarmsName is the file of the monitor in a data directory.
 const alarmsName = "alarms.json"
 
+// backups makes backups of a server, one at a time.
+type backups struct {
+	checkpoint func() (*pebblekv.Checkpoint, error)
+	alarms     func() ([]byte, error) // what the monitor has stored; nil for nothing
+	program    string                 // its version
+	stopping   func() bool
+
+	running atomic.Bool
+}
+
+func (s *Server) newBackups(
+	checkpoint func() (*pebblekv.Checkpoint, error), alarms func() ([]byte, error),
+) *backups {
+	return &backups{checkpoint: checkpoint, alarms: alarms, program: s.cfg.Version,
+		stopping: s.stopping.Load}
+}
+
 // A runningBackup is a backup that is being read.
 type runningBackup struct {
-	server     *Server
+	backups    *backups
 	ctx        context.Context
 	manifest   backup.Manifest
 	checkpoint *pebblekv.Checkpoint
@@ -29,25 +47,22 @@ type runningBackup struct {
 	close      func() error
 }
 
-// backup begins a backup. It holds all that was answered before. [DUR-30]
-func (s *Server) backup(ctx context.Context) (v1.Backup, error) {
-	if !s.backingUp.CompareAndSwap(false, true) {
+// begin begins a backup. It holds all that was answered before. [DUR-30]
+func (s *backups) begin(ctx context.Context) (v1.Backup, error) {
+	if !s.running.CompareAndSwap(false, true) {
 		return nil, v1.ErrBackupRunning
 	}
-	b := &runningBackup{server: s, ctx: ctx}
+	b := &runningBackup{backups: s, ctx: ctx}
 	b.close = sync.OnceValue(func() error {
-		defer s.backingUp.Store(false)
+		defer s.running.Store(false)
 		if b.checkpoint == nil {
 			return nil
 		}
 		return b.checkpoint.Remove()
 	})
 	var err error
-	if b.checkpoint, err = s.store.Checkpoint(); err == nil {
-		b.alarms, err = os.ReadFile(filepath.Join(s.cfg.DataDir, alarmsName))
-	}
-	if errors.Is(err, fs.ErrNotExist) && b.checkpoint != nil {
-		err = nil
+	if b.checkpoint, err = s.checkpoint(); err == nil {
+		b.alarms, err = s.alarms()
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
@@ -56,9 +71,18 @@ func (s *Server) backup(ctx context.Context) (v1.Backup, error) {
 		Store:   b.checkpoint.ID.String(),
 		Commit:  b.checkpoint.Commit,
 		Taken:   time.Now().UTC(),
-		Program: s.cfg.Version,
+		Program: s.program,
 	}
 	return b, nil
+}
+
+// storedAlarms reads the file of the monitor.
+func storedAlarms(dir string) ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(dir, alarmsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
 }
 
 // WriteTo writes the backup until the reader leaves or the server stops.
@@ -111,7 +135,7 @@ func (s *stoppable) Write(p []byte) (int, error) {
 	switch {
 	case s.b.ctx.Err() != nil:
 		return 0, s.b.ctx.Err()
-	case s.b.server.stopping.Load():
+	case s.b.backups.stopping():
 		return 0, errors.New("the server is stopping")
 	}
 	n, err := s.w.Write(p)

@@ -361,7 +361,8 @@ func TestRestoreVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	taken := &runningBackup{server: &Server{}, ctx: t.Context(), checkpoint: c, close: c.Remove}
+	going := &backups{stopping: func() bool { return false }}
+	taken := &runningBackup{backups: going, ctx: t.Context(), checkpoint: c, close: c.Remove}
 	taken.manifest = backup.Manifest{Store: c.ID.String(), Commit: c.Commit}
 	if _, err := taken.WriteTo(&b); err != nil {
 		t.Fatal(err)
@@ -397,7 +398,7 @@ func TestBackupRefusals(t *testing.T) {
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("with a parameter: status %d, want 400", resp.StatusCode)
 	}
-	first, err := s.backup(t.Context())
+	first, err := s.backups.begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +413,7 @@ func TestBackupRefusals(t *testing.T) {
 		t.Error(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
-	second, err := s.backup(gone)
+	second, err := s.backups.begin(gone)
 	if err != nil {
 		t.Fatal(err)
 	}

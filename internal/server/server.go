@@ -50,7 +50,7 @@ type Server struct {
 	handlers sync.WaitGroup // requests of the SQS API that are being answered
 	stopping atomic.Bool
 
-	backingUp atomic.Bool // a backup is being read
+	backups *backups
 }
 
 // drainMax is how long a stop waits for requests that are being answered.
@@ -138,6 +138,9 @@ func (s *Server) openStore() (err error) {
 	if s.store, err = pebblekv.Open(options); err != nil {
 		return storeError(s.cfg.DataDir, err)
 	}
+	s.backups = s.newBackups(s.store.Checkpoint, func() ([]byte, error) {
+		return storedAlarms(s.cfg.DataDir)
+	})
 	s.single, err = s.newService(s.store, nil)
 	return err
 }

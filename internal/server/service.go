@@ -92,7 +92,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Logger:    s.cfg.Logger,
 		PublicURL: s.cfg.PublicURL,
 		Monitor:   v.alarms,
-		Backup:    s.backup,
+		Backup:    s.backups.begin,
 	})
 	v.cloudwatch = cloudwatch.New(cloudwatch.Config{Monitor: v.alarms, Door: s.door,
 		Region: s.cfg.Region, Logger: s.cfg.Logger})
