@@ -160,7 +160,12 @@ func New(cfg Config) (*Broker, error) {
 	b.random = randv2.NewChaCha8(seed)
 	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp(), b.engine.HeldUntil())
 	if !cfg.Applied.IsZero() {
-		b.clock.takeOver(b.engine.LastStamp(), time.Since(cfg.Applied), b.engine.HeldUntil())
+		slack := takeOverSlack
+		if b.engine.IsClean() {
+			slack = 0 // and no grace
+		}
+		b.clock.takeOver(b.engine.LastStamp(), time.Since(cfg.Applied), slack,
+			b.engine.HeldUntil())
 	}
 	b.intake.max = cfg.QueueMax
 	b.polls.init()

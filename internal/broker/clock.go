@@ -15,7 +15,8 @@ const (
 	jumpMax   = time.Hour
 	steadyFor = 10 * time.Minute
 
-	// takeOverSlack is what a new leader's clock may gain on the old one's.
+	// takeOverSlack is what a new leader's clock may gain on the old one's after a crash. The grace
+	// is longer by as much, so that nothing is visible too early.
 	takeOverSlack = time.Second
 
 	// surprise is how much the wall clock must move between two looks, beyond the monotonic clock,
@@ -60,16 +61,16 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 }
 
 // takeOver starts broker time where the leader on another machine left it: at its last stamp, and
-// since later, when this machine applied that. Where the wall clock of this machine is ahead,
-// broker time gains takeOverSlack at once and follows the rest slowly. Otherwise messages would be
-// delivered before their visibility timeout by the difference between two clocks. Expiry that was
-// held stays held.
-func (c *clock) takeOver(stamp int64, since time.Duration, heldUntil int64) {
+// since later, when this machine got that. Where the wall clock of this machine is ahead, broker
+// time gains slack at once and follows the rest slowly. Otherwise messages would be delivered
+// before their visibility timeout by the difference between two clocks. Expiry that was held stays
+// held.
+func (c *clock) takeOver(stamp int64, since, slack time.Duration, heldUntil int64) {
 	if stamp == 0 {
 		return // no leader has written yet
 	}
 	last := time.Duration(stamp) * time.Millisecond
-	c.now = max(last, min(c.wallThen, last+since+takeOverSlack))
+	c.now = max(last, min(c.wallThen, last+since+slack))
 	heldUntil = min(heldUntil, (c.now + steadyFor).Milliseconds())
 	c.heldUntil = time.Duration(heldUntil) * time.Millisecond
 }

@@ -33,7 +33,7 @@ func TestClockTakeOver(t *testing.T) {
 				want := w.now().Add(c.want).UnixMilli()
 				w.step(c.wall)
 				clock := newClock(w.now, 1, stamp, 0)
-				clock.takeOver(stamp, c.since, 0)
+				clock.takeOver(stamp, c.since, takeOverSlack, 0)
 				now, hold := clock.look()
 				if now != want || hold {
 					t.Errorf("broker time is %d ms from what it should be, hold %v", now-want, hold)
@@ -66,7 +66,7 @@ func TestClockTakeOverHeld(t *testing.T) {
 			}
 			w.step(time.Hour * 24)
 			clock := newClock(w.now, 1, stamp, until)
-			clock.takeOver(stamp, 0, until)
+			clock.takeOver(stamp, 0, takeOverSlack, until)
 			got := max(0, clock.heldUntil-time.Duration(stamp)*time.Millisecond)
 			if (got - c.want).Abs() > 2*time.Second {
 				t.Errorf("held for %v, want %v", got, c.want)
@@ -180,6 +180,30 @@ func TestTakeOverGivesGrace(t *testing.T) {
 		got := time.Since(applied)
 		if next.bodies(c.res) != "hidden" || got < 7900*time.Millisecond || got > 8500*time.Millisecond {
 			t.Errorf("received %q after %v, want the message after 8 s", next.bodies(c.res), got)
+		}
+	})
+}
+
+// A leader that stopped in order leaves its clock and no grace. Had that clock been behind, the new
+// leader gains nothing on it at once: a message becomes visible when its timeout ends.
+func TestTakeOverAfterStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		first, ended := runLost(t, newConfig(t, store))
+		first.send("orders", "hidden")
+		first.take("orders", 1)
+		hidden := time.Now()
+		first.stop()
+		<-ended
+		cfg := newConfig(t, store)
+		cfg.Applied = time.Now()
+		cfg.Wall = func() time.Time { return time.Now().Add(10 * time.Second) }
+		next := start(t, cfg)
+		c := next.begin(receiveOp("orders", 20))
+		<-c.done
+		// Broker time is one part in twenty faster while it follows the wall clock.
+		if got := time.Since(hidden); next.bodies(c.res) != "hidden" || got < 950*time.Millisecond {
+			t.Errorf("received %q after %v, want the message after a second", next.bodies(c.res), got)
 		}
 	})
 }

@@ -28,6 +28,9 @@ func (s *system) takeSpace() uint64 {
 // start before it.
 func (e *Engine) LastStamp() int64 { return e.sys.Stamp }
 
+// IsClean reports whether the last stop was clean. It is for the time between Open and Start.
+func (e *Engine) IsClean() bool { return e.sys.Clean }
+
 // HiddenUntil is the latest time until which a delivery may be hidden. After it nothing is in
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.Hidden }
