@@ -97,8 +97,8 @@ type Term struct {
 	// Store is the store of the leader.
 	Store *replica.Store
 
-	// Applied is when this node applied the last commit of the leader before; zero when it has
-	// applied none since it started.
+	// Applied is when the last commit of the leader before came to this node; zero when this node
+	// has applied none since it started.
 	Applied time.Time
 
 	// Over is closed when another node may lead. A commit that is lost ends the term too.
@@ -122,6 +122,7 @@ type Group struct {
 	yields   chan yielding
 	members  atomic.Pointer[Members]
 	live     atomic.Pointer[time.Time]
+	arrivals *arrivals
 	fencings atomic.Int64
 	copies   atomic.Int64 // that have replaced the rows
 
@@ -165,7 +166,8 @@ func Open(cfg Config) (*Group, error) {
 	if err := g.readMembers(); err != nil {
 		return nil, err
 	}
-	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), cfg.Log, cfg.Log, (*snapshots)(g),
+	g.arrivals = &arrivals{Store: cfg.Log}
+	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), g.arrivals, cfg.Log, (*snapshots)(g),
 		inOrder{cfg.Transport})
 	if err != nil {
 		return nil, fmt.Errorf("join the group: %w", err)
@@ -512,8 +514,8 @@ func (m *machine) Apply(l *raft.Log) any {
 	}
 	if v == applied {
 		if l.Index > g.known {
-			now := time.Now()
-			g.live.Store(&now)
+			came := g.arrivals.of(l.Index)
+			g.live.Store(&came)
 		}
 		if s := g.leading.Load(); s != nil && s.id == e.Session {
 			s.store.Landed(e.Mark.Number)
