@@ -57,7 +57,7 @@ func fileOnPath(path string) string {
 // dataNames are the files and folders of a data directory, and what file systems and tools put into
 // an empty one.
 var dataNames = []string{
-	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
+	"raft", "groups", "store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
 	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
 	// of the commands, in the default directory
 	"records.db", "records.db-wal", "records.db-shm", "records.db-journal",
@@ -67,8 +67,10 @@ var dataNames = []string{
 // checkOwner refuses to create a store in a directory with files of something else: a mistyped path
 // would mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
 func checkOwner(dir string, beside []string) error {
-	if _, err := os.Lstat(filepath.Join(dir, "store")); err == nil {
-		return nil
+	for _, own := range []string{"store", "raft"} {
+		if _, err := os.Lstat(filepath.Join(dir, own)); err == nil {
+			return nil
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

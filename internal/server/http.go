@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"tenaq/internal/api/framing"
+	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/door/auth"
 )
 
@@ -20,8 +22,22 @@ func (s *Server) services() http.Handler {
 			identity.ServeHTTP(w, r)
 			return
 		}
-		s.writer.Load().ServeHTTP(w, r)
+		s.answer(w, r, s.absent)
 	})
+}
+
+// answer answers a request of any API but STS, which needs no store, or leaves it to absent while
+// another node writes the store. Each node can say how the cluster is.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, absent http.Handler) {
+	v := s.writer.Load()
+	switch {
+	case s.node != nil && v1.IsCluster(r) && (v != nil || r.Method == http.MethodGet):
+		s.cluster.ServeHTTP(w, r)
+	case v != nil:
+		v.ServeHTTP(w, r)
+	default:
+		absent.ServeHTTP(w, r)
+	}
 }
 
 // withHealth serves LocalStack's health page and the front page beside the SQS API. Anyone may read
@@ -46,12 +62,13 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	})
 }
 
-// oneLength lets the SQS API refuse every request whose end is ambiguous, whatever API it is for.
+// oneLength has the SQS API refuse every request whose end is ambiguous, whatever API it is for.
 // [WIRE-32]
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if framing.Ambiguous(r) {
-			s.writer.Load().api.ServeHTTP(w, r)
+			w.Header().Set("Connection", "close")
+			sqs.Refuse(w, r, sqs.Check(r))
 			return
 		}
 		h.ServeHTTP(w, r)

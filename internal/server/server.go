@@ -24,6 +24,7 @@ import (
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/intake"
 	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/cluster/node"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/observe/tally"
@@ -40,7 +41,11 @@ type Server struct {
 	certificate *certificate // nil without TLS
 	intake      *intake.Intake
 	writer      atomic.Pointer[service] // nil while this server does not write the store
-	single      *service                // of a server that is not a node of a cluster
+
+	single  *service     // of a server that is no node of a cluster
+	node    *node.Node   // nil for one that is none
+	cluster http.Handler // of a node, answers about the cluster
+	absent  http.Handler // of a node, answers while writer is nil
 
 	started time.Time
 
@@ -106,11 +111,15 @@ func (s *Server) open() (err error) {
 		ballast: ballastSize,
 		logger:  s.cfg.Logger,
 	}
-	if err := s.openStore(); err != nil {
+	open := s.openStore
+	if s.cfg.ClusterListen != "" {
+		open = s.openNode
+	}
+	if err := open(); err != nil {
 		return err
 	}
 	health := v1.Health{
-		Silence: s.silence, Trouble: s.trouble,
+		Silence: s.silence, Trouble: s.Trouble,
 		Front: func(w http.ResponseWriter, r *http.Request) {
 			s.frontPage(w, r, true)
 		},
@@ -162,7 +171,9 @@ func (s *Server) silence() time.Duration {
 }
 
 // guardDisk refuses sends while there is too little room for them.
-func (s *Server) guardDisk(v *service) { v.broker.RefuseSends(s.disk.low()) }
+func (s *Server) guardDisk(v *service) {
+	v.broker.RefuseSends(s.disk.low() || s.node != nil && s.node.AnyLow())
+}
 
 // endpoint is what commands must be given to find this server, empty when they need nothing.
 func (s *Server) endpoint() string {
@@ -172,15 +183,23 @@ func (s *Server) endpoint() string {
 	return ""
 }
 
-// trouble returns why the server should get no requests; empty when it should.
-func (s *Server) trouble() string {
+// Trouble returns why the server should get no requests; empty when it should.
+func (s *Server) Trouble() string {
 	switch {
 	case s.stopping.Load():
 		return "the server is stopping"
 	case s.disk.low():
 		return "free disk space is below the reserve: free space; only sends are refused"
+	case s.node != nil && s.node.LeaderSeen() > leaderless:
+		return "no node of the cluster leads: see tenaq cluster status"
 	}
 	return ""
+}
+
+// HasWriter reports whether this server writes the store, or knows the node of its cluster that
+// does.
+func (s *Server) HasWriter() bool {
+	return s.writer.Load() != nil || s.node != nil && s.node.LeaderSeen() == 0
 }
 
 // Addr is the address of the SQS API.
@@ -198,19 +217,21 @@ func (s *Server) AdminAddr() string {
 // taken up, and returns when all of it is on disk.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
+	s.disk.look()
+	if s.node != nil {
+		return s.runNode(ctx)
+	}
 	s.single.start()
 	defer func() { _ = s.single.stop(); s.handlers.Wait() }() // no other server writes its store
-	s.disk.look()
 	if err := s.single.declare(ctx); err != nil {
 		return err
 	}
 	s.single.open(ctx)
-	return s.serve(ctx)
+	return s.serve(ctx, make(chan error, 2))
 }
 
-// serve answers requests until ctx is done, or until an address fails.
-func (s *Server) serve(ctx context.Context) error {
-	failed := make(chan error, 2)
+// serve answers requests until ctx is done, or until an address or what else there is has failed.
+func (s *Server) serve(ctx context.Context, failed chan error) error {
 	serve := func(h *http.Server, l net.Listener) {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
@@ -249,15 +270,25 @@ func (s *Server) serve(ctx context.Context) error {
 // drain ends the serving of requests. [POLL-11, DUR-24]
 func (s *Server) drain() {
 	s.stopping.Store(true)
-	v := s.writer.Load()
-	v.drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
+	v := s.writer.Load()
+	if v != nil {
+		v.drain()
+	}
+	if s.node != nil {
+		if err := s.node.HandOver(ctx); err != nil {
+			s.cfg.Logger.Warn("lead not handed over: the other nodes elect a leader", "error", err)
+		}
+	}
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		s.http.Close() // suspended polls may be waiting for budget that these requests hold
 	}
-	if err = cmp.Or(err, v.api.Shutdown(ctx)); err != nil {
+	if v != nil {
+		err = cmp.Or(err, v.api.Shutdown(ctx))
+	}
+	if err != nil {
 		s.cfg.Logger.Warn("closed connections whose requests did not finish in time", "error", err)
 	}
 	s.adminHTTP.Close()

@@ -99,11 +99,16 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 	return v, nil
 }
 
-func (s *Server) newMonitor(queues *broker.Broker) (*monitor.Monitor, error) {
+func (s *Server) newMonitor(b *broker.Broker) (*monitor.Monitor, error) {
+	keeper, troubles := monitor.File(s.cfg.DataDir), (func() []monitor.Trouble)(nil)
+	if s.node != nil {
+		keeper, troubles = converted{monitor.Rows(b), keeper}, s.troubles
+	}
 	m, err := monitor.New(monitor.Config{
-		Queues:            queues,
+		Queues:            b,
 		Account:           s.cfg.Account,
-		Keeper:            monitor.File(s.cfg.DataDir),
+		Keeper:            keeper,
+		Troubles:          troubles,
 		Minute:            s.cfg.AlarmMinute,
 		DeadLetterQueues:  s.cfg.DeadLetterQueues,
 		InFlightMax:       s.cfg.InFlightMax,

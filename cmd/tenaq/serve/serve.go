@@ -114,7 +114,8 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 }
 
 // announce reports that the server is ready, once it has answered a request: New takes the address,
-// but Run creates the declared queues before anything is answered.
+// but Run creates the declared queues before anything is answered. A node of a cluster is ready once
+// it knows a leader.
 func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
 	if !answers(ctx, s) {
@@ -147,7 +148,9 @@ func answers(ctx context.Context, s *server.Server) bool {
 		if response, err := client.Do(request); err == nil {
 			_, _ = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
-			return true
+			if s.HasWriter() {
+				return true
+			}
 		}
 		if cli.Pause(ctx, 10*time.Millisecond); ctx.Err() != nil {
 			return false

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"tenaq/internal/api/framing"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/wire"
 )
@@ -52,8 +53,12 @@ func protocolOf(r *http.Request) protocol {
 	return noProtocol
 }
 
-// Check refuses a request whose first line and headers are in no protocol of SQS.
+// Check refuses a request whose first line and headers are in no protocol of SQS, or whose end is
+// ambiguous.
 func Check(r *http.Request) error {
+	if framing.Ambiguous(r) {
+		return errTwoLengths
+	}
 	if protocolOf(r) == noProtocol {
 		return errNotFound
 	}

@@ -340,9 +340,10 @@ func (n *Node) leader() raft.ServerID {
 	return ""
 }
 
-// Leader returns where another node is reached that leads, as far as this one knows.
+// Leader returns where the node is reached that leads, as far as this one knows. It may be this
+// node itself: requests that have waited for a leader wait for this one too.
 func (n *Node) Leader() (address string, known bool) {
-	if id := n.leader(); id != "" && id != n.id {
+	if id := n.leader(); id != "" {
 		for _, s := range n.part.Load().group.Servers() {
 			if s.ID == id {
 				return string(s.Address), true

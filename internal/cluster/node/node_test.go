@@ -54,8 +54,8 @@ func TestOneNode(t *testing.T) {
 	m := r.machines[0]
 	r.start(m)
 	r.write()
-	if address, known := m.node.Leader(); known {
-		t.Errorf("another node leads at %s", address)
+	if address, known := m.node.Leader(); !known || address != m.address {
+		t.Errorf("the leader is at %s, %v, want %s", address, known, m.address)
 	}
 	if seen := m.node.LeaderSeen(); seen != 0 {
 		t.Errorf("no leader for %v", seen)
@@ -205,15 +205,15 @@ func TestStatusOfDeadMember(t *testing.T) {
 	}
 }
 
-// A node knows where another leads, reaches it there, and knows for how long none has.
+// A node knows where the leader is, itself included, reaches it there, and knows for how long there
+// has been none.
 func TestLeader(t *testing.T) {
 	r := newRig(t, 3)
 	r.start(r.machines...)
 	r.settle(r.machines...)
 	leader := r.leader()
 	for _, m := range r.machines {
-		if address, known := m.node.Leader(); known != (m != leader) ||
-			known && address != leader.address {
+		if address, known := m.node.Leader(); !known || address != leader.address {
 			t.Errorf("%s knows the leader at %s, %v", m.name, address, known)
 		}
 	}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// three starts three nodes in this process and waits until each knows a leader. A node is stopped
+// with its function.
+func three(t *testing.T, change func(i int, cfg *Config)) (nodes []*Server, stops []func() error) {
+	t.Helper()
+	var peers []string
+	for range 3 {
+		peers = append(peers, freeAddress(t))
+	}
+	for i := range 3 {
+		cfg := config(t)
+		cfg.ClusterListen, cfg.ClusterPeers, cfg.ClusterToken = peers[i], peers, "the same on all"
+		if change != nil {
+			change(i, &cfg)
+		}
+		s, stop := run(t, cfg)
+		nodes, stops = append(nodes, s), append(stops, stop)
+	}
+	for _, s := range nodes {
+		eventually(t, "a leader is known", s.HasWriter)
+	}
+	return nodes, stops
+}
+
+// freeAddress returns an address on loopback that was free a moment ago.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// leaderOf returns the index of the node that writes the store.
+func leaderOf(t *testing.T, nodes []*Server) (leader int) {
+	t.Helper()
+	eventually(t, "a node writes", func() bool {
+		for i, s := range nodes {
+			if s.writer.Load() != nil {
+				leader = i
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// must calls an action until it is carried out, as clients do, and returns the answer.
+func must(t *testing.T, s *Server, action, body string) (answer string) {
+	t.Helper()
+	eventually(t, action, func() bool {
+		var code int
+		code, answer = call(t, s, action, body)
+		if code != 200 && code != 503 {
+			t.Fatalf("%s answers %d %s", action, code, answer)
+		}
+		return code == 200
+	})
+	return answer
+}
+
+// Every node answers every request, a poll included, and goes on when the leader stops. What the
+// queue holds, the declared queues and the key of receipt handles are the same everywhere.
+func TestAnyNodeServes(t *testing.T) {
+	nodes, stops := three(t, func(_ int, cfg *Config) {
+		cfg.Queues = []Queue{{Name: "declared"}}
+	})
+	url := fmt.Sprintf(`"QueueUrl":"http://%s/000000000000/declared"`, nodes[0].Addr())
+	leader := leaderOf(t, nodes)
+	for i, s := range nodes {
+		must(t, s, "SendMessage", fmt.Sprintf(`{%s,"MessageBody":"by node %d"}`, url, i))
+	}
+	answer := must(t, nodes[(leader+1)%3], "ReceiveMessage",
+		fmt.Sprintf(`{%s,"MaxNumberOfMessages":1,"WaitTimeSeconds":5}`, url))
+	_, handle, _ := strings.Cut(answer, `"ReceiptHandle":"`)
+	handle, _, _ = strings.Cut(handle, `"`)
+
+	if err := stops[leader](); err != nil {
+		t.Fatal(err)
+	}
+	next := nodes[(leader+1)%3]
+	must(t, next, "DeleteMessage", fmt.Sprintf(`{%s,"ReceiptHandle":%q}`, url, handle))
+	got := must(t, next, "GetQueueAttributes", fmt.Sprintf(`{%s,"AttributeNames":["All"]}`, url))
+	if !strings.Contains(got, `"ApproximateNumberOfMessages":"2"`) ||
+		!strings.Contains(got, `"ApproximateNumberOfMessagesNotVisible":"0"`) {
+		t.Errorf("of three messages one was deleted, and the next leader says %s", got)
+	}
+}
+
+// A poll that waits at a node that does not lead is answered by a send to another node.
+func TestPollThroughFollower(t *testing.T) {
+	nodes, _ := three(t, nil)
+	leader := leaderOf(t, nodes)
+	must(t, nodes[0], "CreateQueue", `{"QueueName":"jobs"}`)
+	url := fmt.Sprintf(`"QueueUrl":"http://%s/000000000000/jobs"`, nodes[0].Addr())
+	got := make(chan string)
+	go func() {
+		_, answer := call(t, nodes[(leader+1)%3], "ReceiveMessage",
+			fmt.Sprintf(`{%s,"WaitTimeSeconds":20}`, url))
+		got <- answer
+	}()
+	eventually(t, "the poll waits at the leader", func() bool { return nodes[leader].polls() == 1 })
+	must(t, nodes[(leader+2)%3], "SendMessage", fmt.Sprintf(`{%s,"MessageBody":"found"}`, url))
+	if answer := <-got; !strings.Contains(answer, `"Body":"found"`) {
+		t.Errorf("the poll was answered %s", answer)
+	}
+}
+
+// A node without a majority says that it is not ready, refuses requests as not carried out, and
+// still tells how the cluster is.
+func TestNoMajority(t *testing.T) {
+	nodes, stops := three(t, nil)
+	left := (leaderOf(t, nodes) + 1) % 3
+	for i, stop := range stops {
+		if i != left {
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := nodes[left]
+	eventually(t, "the last node is not ready", func() bool {
+		code, _ := get(t, "http://"+s.AdminAddr()+"/readyz")
+		return code == http.StatusServiceUnavailable
+	})
+	if code, answer := call(t, s, "ListQueues", `{}`); code != http.StatusServiceUnavailable {
+		t.Errorf("without a leader ListQueues answers %d %s, want 503", code, answer)
+	}
+	code, answer := get(t, "http://"+s.Addr()+"/v1/cluster")
+	if code != http.StatusOK || strings.Count(answer, `"unreachable"`) != 2 {
+		t.Errorf("/v1/cluster answers %d %s, want two unreachable members", code, answer)
+	}
+	if code, _ := get(t, "http://"+s.AdminAddr()+"/metrics"); code != http.StatusOK {
+		t.Errorf("/metrics answers %d, want 200", code)
+	}
+}
+
+// The alarms that a program creates are on the next leader too.
+func TestAlarmsMove(t *testing.T) {
+	nodes, stops := three(t, nil)
+	leader := leaderOf(t, nodes)
+	req, err := http.NewRequest("POST", "http://"+nodes[leader].Addr(), strings.NewReader(
+		`{"AlarmName":"mine","Namespace":"AWS/SQS","MetricName":"ApproximateNumberOfMessagesVisible",
+		"Dimensions":[{"Name":"QueueName","Value":"jobs"}],"Statistic":"Maximum","Period":60,
+		"EvaluationPeriods":1,"Threshold":5,"ComparisonOperator":"GreaterThanThreshold"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	req.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801.PutMetricAlarm")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("PutMetricAlarm answers %d %s", resp.StatusCode, answer)
+	}
+	if err := stops[leader](); err != nil {
+		t.Fatal(err)
+	}
+	s := nodes[(leader+1)%3]
+	eventually(t, "the next leader has the alarm", func() bool {
+		code, answer := get(t, "http://"+s.Addr()+"/v1/alarms")
+		return code == http.StatusOK && strings.Contains(answer, `"mine"`)
+	})
+}
