@@ -108,7 +108,7 @@ var may = map[string][]string{
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",
 	},
 	"internal/server": {
-		"internal/api/...", "internal/broker", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
+		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
 		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor", "internal/observe/tally",
 		"internal/server/backup", "internal/work/sqslimits",
 		"golang.org/x/sys/unix",

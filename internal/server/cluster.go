@@ -62,6 +62,12 @@ func (s *Server) openNode() error {
 	if s.node, err = node.Open(c); err != nil {
 		return storeError(s.cfg.DataDir, err)
 	}
+	s.backups = s.newBackups(s.node.Checkpoint, func() ([]byte, error) {
+		if v := s.writer.Load(); v != nil {
+			return monitor.Rows(v.broker).Load()
+		}
+		return nil, broker.ErrNotLeader
+	})
 	s.cluster = v1.NewCluster(v1.ClusterConfig{Door: s.door, Intake: s.intake, Control: s.node,
 		Logger: s.cfg.Logger})
 	s.absent = relay.New(relay.Config{

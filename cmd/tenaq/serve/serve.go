@@ -114,8 +114,8 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 }
 
 // announce reports that the server is ready, once it has answered a request: New takes the address,
-// but Run creates the declared queues before anything is answered. A node of a cluster is ready once
-// it knows a leader.
+// but Run creates the declared queues before anything is answered. A node of a cluster is ready
+// once it knows a leader.
 func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
 	if !answers(ctx, s) {
