@@ -47,10 +47,16 @@ queues and outboxes:
   relay-late        rows are due for more than five minutes
   rows-parked       rows were set aside
 
-An alarm is named QUEUE/KIND. The configuration of the server says which actions
-it runs: see "tenaq config --help". With --exit-code the command exits with 4 if
-an alarm is in the state ALARM, even if acknowledged or silenced, and with 1 if
-the server cannot be reached.`,
+The leader of a cluster has these, named cluster/KIND:
+  follower-behind   a node does not catch up
+  voter-unreachable a voter does not answer
+  replica-stopped   a node left the group: its rows do not match
+  clock-difference  the clocks of the nodes differ by over half a second
+
+All others are named QUEUE/KIND. The configuration of the server says which
+actions it runs: see "tenaq config --help". With --exit-code the command exits
+with 4 if an alarm is in the state ALARM, even if acknowledged or silenced, and
+with 1 if the server cannot be reached.`,
 		Example: `  tenaq alarms
   tenaq alarms --state ALARM
   tenaq alarms --exit-code > /dev/null || page-me

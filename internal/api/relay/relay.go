@@ -10,6 +10,7 @@
 //     is cut, so that a part is not taken for the whole.
 //   - If no node carries the request out, the client gets status 503; if that is unknown, 500. Both
 //     are in the API and the protocol of its request. It never gets 503 for what may have happened.
+//   - A request that waits for a leader is answered here if this node becomes the leader.
 //   - A client that disconnects ends its request at the leader.
 //   - Bodies stay within the budget of the Intake. At most forwardsMax requests are forwarded at a
 //     time, and at most receivesMax of them receive messages, so that consumers which wait leave
@@ -21,7 +22,9 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -39,31 +42,43 @@ import (
 )
 
 // Bounds of the requests that a node forwards at the same time. Each takes a connection to the
-// leader: with TLS about 90 KB here and 90 KB there.
+// leader, with TLS about 50 KB at each end.
 const (
-	forwardsMax = 4000
-	receivesMax = 3000
+	forwardsMax = 6000
+	receivesMax = 5000
 )
 
-// Config configures a Handler. All fields are required.
+// Config configures a Handler. All fields are required, Here only if that of the Forwarder is set.
 type Config struct {
 	Forwarder *forward.Forwarder
 	Door      *auth.Door
 	Intake    *intake.Intake
 	Logger    *slog.Logger
+
+	// Here answers requests for which the Forwarder has found that this node leads.
+	Here http.Handler
 }
 
 // A Handler forwards requests. It is safe for concurrent use.
 type Handler struct {
 	cfg                Config
 	forwards, receives places
+
+	serving context.Context // done when receives no longer wait
+	drain   context.CancelFunc
 }
 
 // New returns a Handler.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, forwards: places{most: forwardsMax},
+	h := &Handler{cfg: cfg, forwards: places{most: forwardsMax},
 		receives: places{most: receivesMax}}
+	h.serving, h.drain = context.WithCancel(context.Background())
+	return h
 }
+
+// Drain answers every receive that waits at the leader, and lets none wait from now on. It is for a
+// node that stops: its clients ask another one.
+func (h *Handler) Drain() { h.drain() }
 
 // An api is what a node that does not lead must know about the API of a request.
 type api struct {
@@ -98,6 +113,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		ends.Add(action, "", from)
+	case errors.Is(err, forward.ErrHere):
+		h.cfg.Here.ServeHTTP(w, r) // and counts it
 	case r.Context().Err() != nil, errors.Is(err, errClient):
 		ends.Add(action, "ClientGone", from)
 		panic(http.ErrAbortHandler) // to return would be to answer 200 [WIRE-28]
@@ -110,6 +127,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ends.Add(action, api.refuse(w, r, err), from)
 	}
 }
+
+// errDrained answers a receive whose node stops. The leader may have handed messages out to it.
+var errDrained = sqswire.Errorf(sqswire.InternalError,
+	"The server is stopping and no longer waits for messages: receive again.")
 
 // forward passes a request on. If it fails, sent says whether a part of the response is on its way.
 func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent bool, err error) {
@@ -127,14 +148,26 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent
 		return false, intake.ErrBusy
 	}
 	defer h.forwards.give()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	serves := func() bool { return true }
 	if isReceive(r, body.Bytes) {
 		if !h.receives.take() {
 			return false, intake.ErrBusy
 		}
 		defer h.receives.give()
+		serves = context.AfterFunc(h.serving, cancel)
+		defer serves()
 	}
-	res, err := h.cfg.Forwarder.Do(r, body.Bytes)
-	if err != nil {
+	res, err := h.cfg.Forwarder.Do(r.WithContext(ctx), body.Bytes)
+	drained := !serves()
+	switch {
+	case errors.Is(err, forward.ErrHere):
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes)), int64(len(body.Bytes))
+		return false, err
+	case err != nil && drained:
+		return false, errDrained
+	case err != nil:
 		return false, err
 	}
 	defer res.Body.Close()

@@ -29,6 +29,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // Requests of every API and protocol.
 const (
+	chunks = "POST / HTTP/1.1\r\nHost: a\r\nX-Amz-Target: AmazonSQS.ListQueues\r\nTransfer-Encoding: chunked\r\n" +
+		"Content-Type: application/x-amz-json-1.0\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
 	cloudwatchTarget = "GraniteServiceVersion20100801.DescribeAlarms"
 	cborPath         = "/service/GraniteServiceVersion20100801/operation/DescribeAlarms"
 	monitoring       = "Authorization: AWS4-HMAC-SHA256 Credential=a/20000101/us-east-1/monitoring/aws4_request, SignedHeaders=host, Signature=00"
@@ -74,8 +76,7 @@ func TestUnchanged(t *testing.T) {
 		"no such action": form("Action=Dance"),
 		"path of a queue": "GET /000000000000/q?Action=GetQueueAttributes&AttributeName.1=QueueArn HTTP/1.1\r\n" +
 			"Host: queue.example:9324\r\n\r\n",
-		"in chunks": "POST / HTTP/1.1\r\nHost: a\r\nX-Amz-Target: AmazonSQS.ListQueues\r\nTransfer-Encoding: chunked\r\n" +
-			"Content-Type: application/x-amz-json-1.0\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"in chunks":           chunks,
 		"with an expectation": json("AmazonSQS.ListQueues", "{}", "Expect: 100-continue"),
 		"a HEAD":              get("HEAD", "/v1/queues"),
 		"no such path":        get("GET", "/v1/nothing"),
@@ -178,6 +179,58 @@ func TestNoLeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that waits for a leader is answered here when this node becomes it, body and all.
+func TestHere(t *testing.T) {
+	inRig(t, setup{}, func(r *rig) {
+		r.create("q")
+		for name, request := range map[string]string{
+			"small":     json("AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"a"}`),
+			"large":     json("AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"`+strings.Repeat("x", 1<<20)+`"}`),
+			"in chunks": chunks,
+			"/v1":       get("GET", "/v1/queues"),
+		} {
+			r.tookOver.Store(false)
+			r.leads.Store(false)
+			time.AfterFunc(2*time.Second, func() { r.tookOver.Store(true) })
+			if a := r.ask(r.here, request); a.StatusCode != 200 {
+				t.Errorf("%s: got %q", name, a.raw)
+			}
+		}
+		if n := r.forwarded.Load(); n > 0 {
+			t.Errorf("%d requests were forwarded", n)
+		}
+		if held, working := r.intake.Bodies.Total(), r.intake.Working(); held != 0 || working != 0 {
+			t.Errorf("%d bytes are held and %d requests in progress, want none", held, working)
+		}
+	})
+}
+
+// A node that stops ends the receives that wait at the leader, which hand out nothing afterwards.
+func TestDrain(t *testing.T) {
+	inRig(t, setup{}, func(r *rig) {
+		r.create("q")
+		time.AfterFunc(5*time.Second, r.edge.Drain)
+		from := time.Now()
+		a := r.ask(r.here, json("AmazonSQS.ReceiveMessage", poll))
+		if took := time.Since(from); a.StatusCode != 500 || !strings.Contains(a.body, "receive again") || took > 6*time.Second {
+			t.Errorf("got %q after %v", a.raw, took)
+		}
+		synctest.Wait()
+		r.send("q", "hello")
+		if a := r.ask(r.here, json("AmazonSQS.ReceiveMessage", poll)); a.StatusCode != 500 {
+			t.Errorf("a receive after that: got %q", a.raw)
+		}
+		if a := r.ask(r.here, json("AmazonSQS.ListQueues", "{}")); a.StatusCode != 200 {
+			t.Errorf("another request after that: got %q", a.raw)
+		}
+		a = r.ask(r.atLeader, json("AmazonSQS.ReceiveMessage",
+			`{"QueueUrl":"q","AttributeNames":["ApproximateReceiveCount"]}`))
+		if !strings.Contains(a.body, `"ApproximateReceiveCount":"1"`) {
+			t.Errorf("got %q, want the message, received for the first time", a.raw)
+		}
+	})
 }
 
 // When the leader is lost with a request, the client learns that the outcome is unknown, and is

@@ -76,6 +76,7 @@ type rig struct {
 	intake *intake.Intake // of the node that does not lead
 	edge   *Handler
 
+	tookOver        atomic.Bool // the node that did not lead leads now
 	leads           atomic.Bool // the other node is known to lead
 	atLeader, there *pipes      // where clients, and the other node, reach the leader
 	here            *pipes      // where clients reach the node that does not lead
@@ -138,9 +139,11 @@ func inRig(t *testing.T, s setup, f func(r *rig)) {
 		forwarder := forward.New(forward.Config{
 			Leader: func() (string, bool) { return "leader:1", r.leads.Load() },
 			Dial:   func(context.Context, string) (net.Conn, error) { return r.there.dial() },
+			Here:   r.tookOver.Load,
 		})
 		r.intake = intake.New(intake.Config{Polls: func() int64 { return 0 }})
-		r.edge = New(Config{Forwarder: forwarder, Door: door, Intake: r.intake, Logger: logger})
+		r.edge = New(Config{Forwarder: forwarder, Door: door, Intake: r.intake, Logger: logger,
+			Here: leader})
 		inner := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			r.forwarded.Add(1)
 			leader.ServeHTTP(w, req)

@@ -54,12 +54,19 @@ var (
 	// again.
 	ErrNoLeader = errors.New("no node of the cluster leads: a majority of its nodes must be running and reach each other")
 
+	// ErrHere reports that this node leads now. It has not sent the request.
+	ErrHere = errors.New("this node leads")
+
 	// ErrOutcomeUnknown reports that the leader was lost after it received the request.
 	ErrOutcomeUnknown = errors.New("the leader was lost while it had the request: whether it was carried out is unknown")
 )
 
-// Config configures a Forwarder. All fields are required.
+// Config configures a Forwarder. All fields but Here are required.
 type Config struct {
+	// Here reports whether this node leads, and so answers requests itself. Nil for a node that
+	// never does.
+	Here func() bool
+
 	// Leader returns where the leader is reached, as far as this node knows.
 	Leader func() (address string, known bool)
 
@@ -97,11 +104,14 @@ func New(cfg Config) *Forwarder {
 func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
 
 // Do sends r, whose body was read, to the leader. The caller closes the body of the response. The
-// error is ErrNoLeader, ErrOutcomeUnknown, or that of r's context.
+// error is ErrHere, ErrNoLeader, ErrOutcomeUnknown, or that of r's context.
 func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 	ctx := r.Context()
 	last := error(nil)
 	for deadline := time.Now().Add(f.hold); ; {
+		if f.cfg.Here != nil && f.cfg.Here() {
+			return nil, ErrHere
+		}
 		if address, known := f.cfg.Leader(); known && f.mayAsk(address) {
 			res, sent, err := f.ask(address, r, body)
 			switch {

@@ -191,6 +191,17 @@ func TestHoldsForLeader(t *testing.T) {
 	}
 }
 
+// A request that waits for a leader ends when its own node becomes the leader.
+func TestHere(t *testing.T) {
+	c := &cluster{t: t}
+	f := c.forwarder(time.Minute)
+	asked := 0
+	f.cfg.Here = func() bool { asked++; return asked == 3 }
+	if _, err := f.Do(request(t, "POST"), nil); !errors.Is(err, ErrHere) {
+		t.Errorf("got %v, want ErrHere", err)
+	}
+}
+
 func TestNoLeader(t *testing.T) {
 	c := &cluster{t: t}
 	if _, err := c.forwarder(50*time.Millisecond).Do(request(t, "POST"), nil); !errors.Is(err,

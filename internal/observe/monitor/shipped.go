@@ -301,23 +301,29 @@ var templates = []template{
 	},
 	{
 		kind: KindFollowerBehind, says: "a node does not catch up", told: cluster, rule: noRule,
-		advice: "While it is behind, the loss of another node may stop the cluster. Check the disk and the network of the node, then restart it.",
+		advice:   "While it is behind, the loss of another node may stop the cluster. Check the disk and the network of the node, then restart it.",
+		commands: clusterStatus,
 	},
 	{
 		kind: KindVoterUnreachable, says: "a voter cannot be reached", told: cluster, rule: noRule,
-		advice: "The loss of another node may stop the cluster. Start the node, or replace it if its disk is lost.",
+		advice:   "The loss of another node may stop the cluster. Start the node, or replace it if its disk is lost.",
+		commands: clusterStatus,
 	},
 	{
 		kind: KindReplicaStopped, says: "a node left the group because its rows do not match",
 		told: cluster, rule: noRule,
-		advice: "It serves nothing and counts for no majority. Keep its data directory, replace the node, and report this.",
+		advice:   "It serves nothing and counts for no majority. Keep its data directory, replace the node, and report this.",
+		commands: clusterStatus,
 	},
 	{
 		kind: KindClockDifference, says: "the clocks of the nodes differ", told: cluster,
-		rule:   noRule,
-		advice: "After a failover, visibility timeouts may end early by the difference. Check the time synchronization of the nodes.",
+		rule:     noRule,
+		advice:   "After a failover, visibility timeouts may end early by the difference. Check the time synchronization of the nodes.",
+		commands: clusterStatus,
 	},
 }
+
+var clusterStatus = []string{"tenaq cluster status"}
 
 // noRule is the rule of alarms that have no data. Its one period is how long a new leader waits
 // before it ends an alarm of the one before.
