@@ -20,6 +20,7 @@ import (
 	"tenaq/internal/cluster/raftlog"
 	"tenaq/internal/engine"
 	"tenaq/internal/engine/row"
+	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/kv/replica"
@@ -32,8 +33,9 @@ type rig struct {
 	nodes   []*node
 	voters  int // the first of them; the others are not started
 	network *network
-	grace   time.Duration // of the brokers
-	cut     uint64        // entries after which the log is cut
+	grace   time.Duration           // of the brokers
+	cut     uint64                  // entries after which the log is cut
+	wrap    func(kv.Store) kv.Store // what a broker writes to, unless nil
 
 	mu        sync.Mutex
 	begun     map[sessionAt]bool
@@ -98,35 +100,39 @@ type node struct {
 	copied atomic.Int64                  // copies that it has taken, of programs that have ended
 }
 
-func newRig(t testing.TB, rng *rand.Rand) *rig { return newRigOf(t, rng, 3) }
-
-// newRigOf returns a rig whose voters run, and one machine more, which does not.
-func newRigOf(t testing.TB, rng *rand.Rand, voters int) *rig {
-	r := newMachines(t, rng, voters)
-	for _, n := range r.nodes[:voters] {
-		n.start()
+// newRig returns a rig of three voters that run.
+func newRig(t testing.TB, rng *rand.Rand) *rig {
+	r := newMachines(t, rng, 3)
+	for i, wall := range []time.Duration{0, time.Minute, -time.Minute, time.Second} {
+		r.nodes[i].wall.Store(int64(wall))
 	}
-	for _, n := range r.nodes[:voters] {
-		if err := n.group.Bootstrap(r.servers()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.start()
 	return r
 }
 
-// newMachines returns such a rig before anything runs.
+// newMachines returns a rig before anything runs, with one machine more than there will be voters.
 func newMachines(t testing.TB, rng *rand.Rand, voters int) *rig {
 	r := &rig{t: t, rng: rng, voters: voters, cut: 25, begun: make(map[sessionAt]bool),
 		network: newNetwork(rand.New(rand.NewPCG(rng.Uint64(), 4)))}
-	walls := []time.Duration{0, time.Minute, -time.Minute, time.Second}
 	for i := range voters + 1 {
 		n := &node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), disk: crashdisk.New()}
-		n.wall.Store(int64(walls[i%len(walls)]))
 		n.free.Store(copyRoom)
 		n.linked.Store(true)
 		r.nodes = append(r.nodes, n)
 	}
 	return r
+}
+
+// start starts the voters and makes them a group.
+func (r *rig) start() {
+	for _, n := range r.nodes[:r.voters] {
+		n.start()
+	}
+	for _, n := range r.nodes[:r.voters] {
+		if err := n.group.Bootstrap(r.servers()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *rig) servers() (servers []raft.Server) {
@@ -269,8 +275,12 @@ func (n *node) lead(term Term) error {
 		n.rig.t.Errorf("the last commit before this session was applied %v ago", since)
 	}
 	p, began := n.port.Load(), time.Now()
+	store := kv.Store(term.Store)
+	if n.rig.wrap != nil {
+		store = n.rig.wrap(store)
+	}
 	b, err := broker.New(broker.Config{
-		Store: term.Store, Applied: term.Applied, Confirm: term.Store.Confirm, TurnBytes: 4 << 20,
+		Store: store, Applied: term.Applied, Confirm: term.Store.Confirm, TurnBytes: 4 << 20,
 		Grace: n.rig.grace,
 		Wall: func() time.Time {
 			p.awake()

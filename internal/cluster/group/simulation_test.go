@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/kv"
 	"tenaq/internal/testing/audit"
 	"tenaq/internal/testing/proof"
 )
@@ -30,11 +31,53 @@ func TestFaults(t *testing.T) {
 	for total.faults < faults && !t.Failed() {
 		seed := rng.Uint64()
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			s := tell(t, seed, min(faultsEach, faults-total.faults))
+			s := tell(t, seed, min(faultsEach, faults-total.faults), false)
+			s.judge(t)
 			total.add(s)
 		})
 	}
 	total.report(t)
+}
+
+// The stories find losses where there are some: in groups whose leader acknowledges what it has only
+// proposed.
+func TestFaultsFindLosses(t *testing.T) {
+	rng := proof.Random(t)
+	for range 20 {
+		s := tell(t, rng.Uint64(), faultsEach/2, true)
+		if s.audit(); len(s.report.Violations) > 0 {
+			return
+		}
+	}
+	t.Error("20 groups of machines that acknowledge too early were not noticed")
+}
+
+// A hastyStore says that everything is committed that it has proposed.
+type hastyStore struct {
+	kv.Store
+	hasty *atomic.Bool
+	lost  atomic.Bool
+}
+
+func (s *hastyStore) NewBatch() kv.Batch { return hastyBatch{s.Store.NewBatch(), s} }
+
+type hastyBatch struct {
+	kv.Batch
+	store *hastyStore
+}
+
+func (b hastyBatch) Force() (wait func() error) {
+	wait = b.Batch.Force()
+	if !b.store.hasty.Load() {
+		return wait
+	}
+	go func() { b.store.lost.CompareAndSwap(false, wait() != nil) }()
+	return func() error {
+		if b.store.lost.Load() {
+			return kv.ErrLost
+		}
+		return nil
+	}
 }
 
 // faultsEach is how many faults one group of machines sees.
@@ -56,6 +99,7 @@ type story struct {
 	lastFlip bool
 
 	sees         sync.Mutex // held to use what follows
+	hasty        atomic.Bool
 	stopped      atomic.Bool
 	bodies       atomic.Int64
 	acknowledged atomic.Int64
@@ -83,14 +127,16 @@ var (
 	names = slices.Sorted(maps.Keys(shop))
 )
 
-// tell tells one story.
-func tell(t *testing.T, seed uint64, faults int) (s *story) {
+// tell tells one story, with hasty stores or not.
+func tell(t *testing.T, seed uint64, faults int, hasty bool) (s *story) {
 	rot := newInspector()
 	defer rot.close()
 	synctest.Test(t, func(t *testing.T) {
 		s = newStory(t, seed)
 		defer s.rig.close()
 		s.open()
+		s.rig.settle()
+		s.hasty.Store(hasty)
 		var clients sync.WaitGroup
 		for range 6 {
 			c := s.client()
@@ -107,16 +153,29 @@ func tell(t *testing.T, seed uint64, faults int) (s *story) {
 		s.calm(true)
 		s.stopped.Store(true)
 		clients.Wait()
+		if t.Failed() {
+			return
+		}
 		s.rig.settle()
 		s.compare()
 		s.drain()
 		s.rig.settle()
 		s.compare()
 	})
-	if t.Failed() {
-		return s
-	}
+	return s
+}
+
+// audit holds the history against the promises of queues.
+func (s *story) audit() {
 	s.report = audit.Check(&s.history, audit.Options{Tolerance: s.tolerance()})
+}
+
+// judge complains about what was wrong.
+func (s *story) judge(t *testing.T) {
+	if t.Failed() {
+		return
+	}
+	s.audit()
 	for i, v := range s.report.Violations {
 		if i == 20 {
 			t.Error("and more")
@@ -124,7 +183,6 @@ func tell(t *testing.T, seed uint64, faults int) (s *story) {
 		}
 		t.Error(v)
 	}
-	return s
 }
 
 // newStory starts machines.
@@ -134,17 +192,19 @@ func newStory(t *testing.T, seed uint64) *story {
 	if rng.IntN(4) == 0 {
 		voters = 5
 	}
-	s := &story{rig: newRigOf(t, rand.New(rand.NewPCG(seed, 2)), voters), rng: rng, begun: time.Now(),
-		skewed: rng.IntN(2) == 0, crashing: make(map[*node]*crash), down: make(map[*node]time.Time),
+	s := &story{rng: rng, begun: time.Now(), skewed: rng.IntN(2) == 0,
+		crashing: make(map[*node]*crash), down: make(map[*node]time.Time),
 		faults: make(map[string]int), lineage: make(map[engine.MessageID]string),
 		history: audit.History{Queues: shop}}
+	s.rig = newMachines(t, rand.New(rand.NewPCG(seed, 2)), voters)
+	s.wrap = func(k kv.Store) kv.Store { return &hastyStore{Store: k, hasty: &s.hasty} }
 	s.grace, s.cut = time.Minute, 10+rng.Uint64N(30)
 	for _, n := range s.nodes {
-		n.wall.Store(0)
 		if s.skewed {
 			n.wall.Store(rng.Int64N(int64(2*skewMax)) - int64(skewMax))
 		}
 	}
+	s.rig.start()
 	return s
 }
 
@@ -325,6 +385,9 @@ func (s *story) heal(all bool) {
 // calm heals everything and waits until clients are answered again.
 func (s *story) calm(all bool) {
 	s.heal(all)
+	if s.t.Failed() {
+		return
+	}
 	began, before := time.Now(), s.acknowledged.Load()
 	for s.acknowledged.Load() == before {
 		if time.Since(began) > time.Minute {
@@ -350,7 +413,6 @@ func (s *story) complain() {
 		s.t.Logf("%s: running %v, serves %v, leader %s, state %v, %+v, error %v", n.id, n.running.Load(),
 			n.broker.Load() != nil, n.group.Leader(), n.group.raft.State(), n.group.Position(), n.group.Err())
 	}
-	s.t.FailNow()
 }
 
 // totals are what happened in all stories.
