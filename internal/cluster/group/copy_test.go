@@ -2,6 +2,7 @@ package group
 
 import (
 	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -124,6 +125,41 @@ func TestLogWaitsForRows(t *testing.T) {
 		r.send("s", sent.Add(1))
 		r.settle()
 	})
+}
+
+// Rows that lack what the log was cut for are refused: an operator has removed them, or put back
+// older ones.
+func TestOlderRows(t *testing.T) {
+	for name, older := range map[string]bool{"older": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, func(r *rig) {
+				f := r.follower()
+				r.settle()
+				f.stop()
+				before := f.disk.CrashClone(vfs.CrashCloneCfg{})
+				f.start()
+				r.fill()
+				r.settle()
+				f.stop()
+				if err := f.disk.RemoveAll("/groups/1/state"); err != nil {
+					t.Fatal(err)
+				}
+				if older {
+					if _, err := vfs.Clone(before, f.disk, "/groups/1/state", "/groups/1/state",
+						vfs.CloneSync); err != nil {
+						t.Fatal(err)
+					}
+				}
+				err := f.open()
+				if !errors.Is(err, pebblekv.ErrDamaged) || !strings.Contains(err.Error(), "tenaq cluster replace") {
+					t.Errorf("error %v, want ErrDamaged that says what to do", err)
+				}
+				if err == nil {
+					f.stop()
+				}
+			})
+		})
+	}
 }
 
 // A follower that was away for longer than the log gets a copy, goes on from there, and counts for

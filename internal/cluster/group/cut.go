@@ -62,6 +62,30 @@ func (g *Group) cutLogs() {
 	}
 }
 
+// checkRows refuses rows that lack what a snapshot stands for, because they were removed or put back
+// to an earlier moment. Raft does not deliver those entries again, and later ones of another session
+// would count as fenced.
+func (g *Group) checkRows() error {
+	m, err := g.snapshot()
+	if m == nil {
+		return err
+	}
+	first, err := g.cfg.Log.FirstIndex()
+	if err != nil || first == 0 {
+		return err
+	}
+	var l raft.Log
+	for index := max(first, g.Position().Index+1); index <= min(m.Index, g.known); index++ {
+		if err := g.cfg.Log.GetLog(index, &l); err != nil {
+			return err
+		}
+		if l.Type == raft.LogCommand {
+			return g.cfg.State.Lacks(index)
+		}
+	}
+	return nil
+}
+
 // Snapshot begins to flush the rows. Raft takes the index of the snapshot when it calls this, so a
 // flush that began before might lack some of what the snapshot stands for.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {

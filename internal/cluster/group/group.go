@@ -163,6 +163,9 @@ func Open(cfg Config) (*Group, error) {
 	if err := g.dropCopiedLog(); err != nil {
 		return nil, err
 	}
+	if err := g.checkRows(); err != nil {
+		return nil, err
+	}
 	if err := g.readMembers(); err != nil {
 		return nil, err
 	}

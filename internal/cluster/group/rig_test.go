@@ -164,6 +164,14 @@ var groupID = pebblekv.ID([]byte("a group of nodes"))
 
 // start starts the program on the disk of the node.
 func (n *node) start() {
+	n.rig.t.Helper()
+	if err := n.open(); err != nil {
+		n.rig.t.Fatal(err)
+	}
+}
+
+// open is start, with the error that refuses the disk.
+func (n *node) open() error {
 	t, fatal := n.rig.t, func(err error) { panic(err) }
 	fs := errorfs.Wrap(n.disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if hook := n.hook.Load(); hook != nil {
@@ -192,7 +200,7 @@ func (n *node) start() {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		return errors.Join(err, n.log.Close(), n.state.Close())
 	}
 	n.asked.Store(n.group)
 	n.led.Store(false)
@@ -201,6 +209,7 @@ func (n *node) start() {
 	defer n.mu.Unlock()
 	n.running.Store(true)
 	n.port.Store(p)
+	return nil
 }
 
 // A pausing logger pauses Raft with its machine, where time makes Raft do something: it writes a

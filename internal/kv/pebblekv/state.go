@@ -171,6 +171,13 @@ func (s *State) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// Lacks is the error that the state lacks an entry of the log of its group that it had.
+func (s *State) Lacks(index uint64) error {
+	return &openError{kind: ErrDamaged, advice: adviceNode, dir: s.dir(stateName),
+		cause: fmt.Errorf("it ends at entry %d of the log of its group, and had entry %d",
+			s.Position().Index, index)}
+}
+
 // NewWrites returns the writes of an entry, as Pebble encodes a batch.
 func (s *State) NewWrites() replica.Writes {
 	return &writes{batch{store: s.store, b: s.store.db.NewBatch()}}
