@@ -142,22 +142,17 @@ func (s *story) pauseOne() bool {
 	return true
 }
 
-// handOver moves the lead, in order as before an upgrade or as Raft does it by itself.
+// handOver moves the lead, as before an upgrade.
 func (s *story) handOver() bool {
 	for _, n := range s.nodes[:s.voters] {
 		if n.enter() == nil {
 			continue
 		}
-		inOrder := s.rng.IntN(2) == 0
 		go func() {
 			defer n.exit()
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			if inOrder {
-				_ = n.group.HandOver(ctx, "")
-			} else {
-				_ = n.group.awaitWithin(ctx, n.group.raft.LeadershipTransfer())
-			}
+			_ = n.group.HandOver(ctx, "")
 		}()
 		return true
 	}

@@ -88,7 +88,9 @@ func (g *Group) HandOver(ctx context.Context, to raft.ServerID) error {
 	return err
 }
 
-// transfer asks Raft to have another node elected.
+// transfer asks Raft to have another node elected. Lead must have returned: Raft refuses entries
+// during a transfer, and takes the next ones when the transfer fails. Of one session, those would
+// not follow the last commit, and every node would stop.
 func (g *Group) transfer(to raft.ServerID) error {
 	err := errors.New("no other voter answers")
 	for _, s := range g.successors() {
