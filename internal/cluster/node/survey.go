@@ -152,30 +152,40 @@ func (n *Node) Troubles() (troubles []cluster.Trouble) {
 	if err != nil {
 		return nil
 	}
-	front := g.Position().Index
+	front, now := g.Position().Index, time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	add := func(name, format string, args ...any) {
-		troubles = append(troubles, cluster.Trouble{Name: name, Text: fmt.Sprintf(format, args...)})
-	}
 	for _, server := range g.Servers() {
-		s, ok := n.seats[server.ID]
-		if !ok {
-			continue
+		if s, ok := n.seats[server.ID]; ok {
+			troubles = append(troubles, s.troubles(front, n.cfg.patient, now)...)
 		}
-		silence, rest := time.Since(s.answered), time.Since(s.moved)
-		switch at := fmt.Sprintf("%s at %s", s.server.ID, s.server.Address); {
-		case s.silent && server.Suffrage == raft.Voter && silence >= n.cfg.patient:
-			add(voterUnreachable, "%s has not answered for %v: start it, or replace it with: tenaq cluster replace %s NEW", at, silence.Round(time.Second), s.server.ID)
-		case s.silent:
-		case s.card.State == stopped:
-			add(replicaStopped, "%s takes no part in the cluster: %s", at, s.card.Trouble)
-		case s.card.Position.Index < front && rest >= n.cfg.patient:
-			add(followerBehind, "%s is %d entries behind and has applied none for %v: look at its log and its disk, and restart it", at, front-s.card.Position.Index, rest.Round(time.Second))
+	}
+	return troubles
+}
+
+// troubles are those with one member. What lasts for less than patient is none.
+func (s seat) troubles(front uint64, patient time.Duration, now time.Time) []cluster.Trouble {
+	var troubles []cluster.Trouble
+	add := func(name, format string, args ...any) {
+		text := fmt.Sprintf("%s at %s ", s.server.ID, s.server.Address)
+		troubles = append(troubles, cluster.Trouble{Name: name,
+			Text: text + fmt.Sprintf(format, args...)})
+	}
+	silence, rest := now.Sub(s.answered), now.Sub(s.moved)
+	if s.silent {
+		if silence >= patient && s.server.Suffrage == raft.Voter {
+			add(voterUnreachable, "has not answered for %v: start it, or replace it with: tenaq cluster replace %s NEW", silence.Round(time.Second), s.server.ID)
 		}
-		if !s.silent && s.ahead.Abs() > clockMax {
-			add(clockDifference, "the clock of %s at %s is %.1f s ahead of that of the leader: synchronize the clocks of all nodes", s.server.ID, s.server.Address, s.ahead.Seconds())
-		}
+		return troubles
+	}
+	switch at := s.card.Position.Index; {
+	case s.card.State == stopped:
+		add(replicaStopped, "takes no part in the cluster: %s", s.card.Trouble)
+	case at < front && rest >= patient:
+		add(followerBehind, "is %d entries behind and has applied none for %v: look at its log and its disk, and restart it", front-at, rest.Round(time.Second))
+	}
+	if s.ahead.Abs() > clockMax {
+		add(clockDifference, "has a clock that is %.1f s ahead of that of the leader: synchronize the clocks of all nodes", s.ahead.Seconds())
 	}
 	return troubles
 }

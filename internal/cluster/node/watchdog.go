@@ -21,16 +21,24 @@ type timedLog struct {
 }
 
 func (l *timedLog) Write(fill func(b kv.Batch)) {
+	l.begin()
+	defer l.end()
+	l.Log.Write(fill)
+}
+
+func (l *timedLog) begin() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.writes++; l.writes == 1 {
 		l.since = time.Now()
 	}
-	l.mu.Unlock()
-	l.Log.Write(fill)
+}
+
+func (l *timedLog) end() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.writes--
 	l.since = time.Now()
-	l.mu.Unlock()
 }
 
 // hangs returns for how long there has been a write under way and none has ended.
