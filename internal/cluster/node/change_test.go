@@ -106,26 +106,39 @@ func TestPromotionGoesOn(t *testing.T) {
 	r.awaitRole(m, true)
 }
 
+// refused makes a change at the leader, whichever it is, and wants it to be refused.
+func (r *rig) refused(kind error, text string, f func(n *Node) error) {
+	r.t.Helper()
+	var err error
+	r.await("the change is refused", func() bool {
+		err = f(r.leader().node)
+		return !errors.Is(err, cluster.ErrNotLeader)
+	})
+	if !errors.Is(err, kind) || !strings.Contains(err.Error(), text) {
+		r.t.Errorf("got %v, want %v with %q", err, kind, text)
+	}
+}
+
 func TestRefusedChanges(t *testing.T) {
 	r := running(t, 3)
-	leader, voter := r.leader(), r.voter()
-	for name, tt := range map[string]struct {
-		err  error
-		kind error
-		want string
+	ctx, member := t.Context(), string(r.machines[0].id())
+	for _, tt := range []struct {
+		text   string
+		change func(n *Node) error
 	}{
-		"join of none":     {leader.node.Join(t.Context(), "abc"), cluster.ErrUnknownNode, "there is no waiting node"},
-		"remove of none":   {leader.node.Remove(t.Context(), "x"), cluster.ErrUnknownNode, leader.address},
-		"ambiguous":        {leader.node.Remove(t.Context(), ""), cluster.ErrUnknownNode, "no member"},
-		"not the leader":   {voter.node.Remove(t.Context(), "x"), cluster.ErrNotLeader, ""},
-		"join elsewhere":   {voter.node.Join(t.Context(), "x"), cluster.ErrNotLeader, ""},
-		"replace by none":  {leader.node.Replace(t.Context(), string(voter.id()), "x"), cluster.ErrUnknownNode, ""},
-		"transfer to none": {leader.node.Transfer(t.Context(), "x"), cluster.ErrUnknownNode, ""},
+		{"there is no waiting node", func(n *Node) error { return n.Join(ctx, "abc") }},
+		{"there is no waiting node", func(n *Node) error { return n.Replace(ctx, member, "x") }},
+		{r.machines[0].address, func(n *Node) error { return n.Remove(ctx, "x") }},
+		{"no member", func(n *Node) error { return n.Remove(ctx, "") }},
+		{"no member", func(n *Node) error { return n.Transfer(ctx, "x") }},
 	} {
-		if !errors.Is(tt.err, tt.kind) || !strings.Contains(tt.err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %v with %q", name, tt.err, tt.kind, tt.want)
-		}
+		r.refused(cluster.ErrUnknownNode, tt.text, tt.change)
 	}
+	r.await("a node that does not lead refuses", func() bool {
+		voter := r.voter().node
+		return errors.Is(voter.Remove(ctx, "x"), cluster.ErrNotLeader) &&
+			errors.Is(voter.Join(ctx, "x"), cluster.ErrNotLeader)
+	})
 }
 
 // A node is not removed when the rest has no majority.
@@ -134,14 +147,11 @@ func TestRemoveKeepsMajority(t *testing.T) {
 	dead := r.voter()
 	id := dead.id()
 	dead.kill()
-	leader := r.leader()
-	other := r.voter()
-	err := leader.node.Remove(t.Context(), string(other.id()))
-	if !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(), "1 of 2 voters") {
-		t.Errorf("got %v", err)
-	}
+	r.refused(cluster.ErrRefused, "1 of 2 voters", func(n *Node) error {
+		return n.Remove(t.Context(), string(r.voter().id()))
+	})
 	r.change(func(n *Node) error { return n.Remove(t.Context(), string(id)) })
-	if s := leader.node.Status(t.Context()); len(s.Members) != 2 {
+	if s := r.leader().node.Status(t.Context()); len(s.Members) != 2 {
 		t.Errorf("status %+v", s)
 	}
 	r.write()
@@ -153,13 +163,9 @@ func TestRemove(t *testing.T) {
 		"follower": (*rig).voter, "leader": (*rig).leader,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			r := running(t, 3)
 			m := pick(r)
-			leader := r.leader()
-			if err := leader.node.Remove(t.Context(), m.address); err != nil {
-				t.Fatal(err)
-			}
+			r.change(func(n *Node) error { return n.Remove(t.Context(), m.address) })
 			r.awaitLog(m, "this node was removed from the cluster")
 			for range 2 {
 				r.write()
@@ -194,10 +200,9 @@ func TestRemovedWhileAway(t *testing.T) {
 // The last voter stays.
 func TestRemoveOfLastVoter(t *testing.T) {
 	r := running(t, 1)
-	err := r.leader().node.Remove(t.Context(), r.machines[0].address)
-	if !errors.Is(err, cluster.ErrRefused) {
-		t.Errorf("got %v", err)
-	}
+	r.refused(cluster.ErrRefused, "only voter", func(n *Node) error {
+		return n.Remove(t.Context(), r.machines[0].address)
+	})
 	r.write()
 }
 
@@ -212,11 +217,9 @@ func TestReplace(t *testing.T) {
 	r.await("the leader knows that it waits", func() bool {
 		return len(r.leader().node.waitingNow()) == 1
 	})
-	err := r.leader().node.Join(t.Context(), string(lost.id()))
-	if !errors.Is(err, cluster.ErrRefused) || !strings.Contains(err.Error(),
-		"tenaq cluster replace "+string(old)) {
-		t.Errorf("join under the address of a member: %v", err)
-	}
+	r.refused(cluster.ErrRefused, "tenaq cluster replace "+string(old), func(n *Node) error {
+		return n.Join(t.Context(), string(lost.id()))
+	})
 	r.change(func(n *Node) error { return n.Replace(t.Context(), string(old), lost.address) })
 	r.awaitRole(lost, true)
 	r.settle(r.machines...)
@@ -265,20 +268,17 @@ func TestEmptyNodeNeverVotes(t *testing.T) {
 	})
 	r.change(func(n *Node) error { return n.Join(t.Context(), string(lost.id())) })
 	r.settle(r.machines...)
-	leader := r.leader()
-	for _, m := range r.machines {
-		if m != lost && m != leader {
-			m.kill()
-		}
-	}
+	i := slices.IndexFunc(r.machines, func(m *machine) bool { return m != lost })
+	r.machines[i].kill()
+	last := r.machines[3-i] // the machines 1 and 2 have not lost their logs
 	wrote := make(chan error, 1)
-	go func() { wrote <- leader.write("without a majority") }()
-	r.await("the lead ends", func() bool { return !leader.node.Leads() })
+	go func() { wrote <- last.write("without a majority") }()
+	r.await("no node leads", func() bool { return !last.node.Leads() })
 	if err := <-wrote; err == nil {
 		t.Error("a write was confirmed by one voter of three")
 	}
 	time.Sleep(10 * beat)
-	if leader.node.Leads() || lost.node.Leads() {
+	if last.node.Leads() || lost.node.Leads() {
 		t.Error("a node leads with one voter of three")
 	}
 }

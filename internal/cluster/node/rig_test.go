@@ -56,6 +56,7 @@ type machine struct {
 }
 
 func newRig(t *testing.T, machines int) *rig {
+	t.Parallel()
 	r := &rig{t: t}
 	for range machines {
 		m := r.newMachine()
@@ -93,7 +94,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-const beat = 150 * time.Millisecond
+const beat = 400 * time.Millisecond
 
 func (m *machine) open() error {
 	cfg := Config{Dir: m.dir, Listen: m.listen, Advertise: m.address, Peers: m.peers,

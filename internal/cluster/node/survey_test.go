@@ -132,8 +132,9 @@ func TestTroubles(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	r := running(t, 3)
-	leader := r.leader()
+	var leader *machine
 	r.await("the leader knows its followers", func() bool {
+		leader = r.leader()
 		return len(leader.node.Metrics().Followers) == 2
 	})
 	for _, m := range r.machines {
