@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/api/v1"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
 )

@@ -44,12 +44,10 @@ func (s *Server) openNode() error {
 			n, err := roomOn(s.cfg.DataDir)
 			return uint64(n), err
 		},
-		Low: s.disk.low,
-		Requests: s.counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.answer(w, r, http.HandlerFunc(notLeader))
-		})),
-		Fatal:  func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
-		Logger: s.cfg.Logger,
+		Low:      s.disk.low,
+		Requests: s.counted(s.here()),
+		Fatal:    func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
+		Logger:   s.cfg.Logger,
 	}
 	var err error
 	if s.cfg.ClusterIdentity != "" {
@@ -70,15 +68,22 @@ func (s *Server) openNode() error {
 	})
 	s.cluster = v1.NewCluster(v1.ClusterConfig{Door: s.door, Intake: s.intake, Control: s.node,
 		Logger: s.cfg.Logger})
-	s.absent = relay.New(relay.Config{
-		Forwarder: forward.New(forward.Config{Leader: s.node.Leader, Dial: s.node.Dial}),
-		Door:      s.door, Intake: s.intake, Logger: s.cfg.Logger})
+	s.relay = relay.New(relay.Config{
+		Forwarder: forward.New(forward.Config{Leader: s.node.Leader, Dial: s.node.Dial,
+			Here: func() bool { return s.writer.Load() != nil }}),
+		Door: s.door, Intake: s.intake, Logger: s.cfg.Logger, Here: s.here(),
+	})
 	return nil
 }
 
-// notLeader answers another node that took this one for the leader.
-func notLeader(w http.ResponseWriter, r *http.Request) {
-	relay.Refuse(w, r, broker.ErrNotLeader)
+// here answers requests that this node is asked for as the leader.
+func (s *Server) here() http.Handler {
+	notLeader := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		relay.Refuse(w, r, broker.ErrNotLeader)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.answer(w, r, notLeader)
+	})
 }
 
 // token returns the secret that nodes without certificates share.

@@ -22,7 +22,7 @@ func (s *Server) services() http.Handler {
 			identity.ServeHTTP(w, r)
 			return
 		}
-		s.answer(w, r, s.absent)
+		s.answer(w, r, s.relay)
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/intake"
+	"tenaq/internal/api/relay"
 	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/cluster/node"
 	"tenaq/internal/door/auth"
@@ -42,10 +43,10 @@ type Server struct {
 	intake      *intake.Intake
 	writer      atomic.Pointer[service] // nil while this server does not write the store
 
-	single  *service     // of a server that is no node of a cluster
-	node    *node.Node   // nil for one that is none
-	cluster http.Handler // of a node, answers about the cluster
-	absent  http.Handler // of a node, answers while writer is nil
+	single  *service       // of a server that is no node of a cluster
+	node    *node.Node     // nil for one that is none
+	cluster http.Handler   // of a node, answers about the cluster
+	relay   *relay.Handler // of a node, answers while writer is nil
 
 	started time.Time
 
@@ -277,6 +278,7 @@ func (s *Server) drain() {
 		v.drain()
 	}
 	if s.node != nil {
+		s.relay.Drain()
 		if err := s.node.HandOver(ctx); err != nil {
 			s.cfg.Logger.Warn("lead not handed over: the other nodes elect a leader", "error", err)
 		}
