@@ -103,14 +103,14 @@ SIGTERM does this by itself.`,
   tenaq cluster transfer 10.0.0.2:9326`,
 		Args: cli.Wants(0, 1),
 	}, func(ctx context.Context, v *cli.V1Client, args []string) error {
-		in := map[string]string{}
+		in, next := map[string]string{}, "another node"
 		if len(args) > 0 {
-			in["node"] = args[0]
+			in["node"], next = args[0], args[0]
 		}
 		if err := v.Post(ctx, "transfer the lead", "", "/cluster/transfer", in,
 			&struct{}{}); err != nil {
 			return err
 		}
-		return a.Result(in, "another node leads; see: tenaq cluster status")
+		return a.Result(in, "%s leads; see: tenaq cluster status", next)
 	})
 }

@@ -124,7 +124,7 @@ func TestChanges(t *testing.T) {
 		{[]string{"remove", "3f"}, 200, "", `/v1/cluster/remove {"node":"3f"}`, "3f is removed\n", 0},
 		{[]string{"replace", "3f", "77"}, 200, "", `/v1/cluster/replace {"new":"77","old":"3f"}`, "3f is removed and 77 admitted", 0},
 		{[]string{"transfer"}, 200, "", `/v1/cluster/transfer {}`, "another node leads", 0},
-		{[]string{"transfer", "3f"}, 200, "", `/v1/cluster/transfer {"node":"3f"}`, "another node leads", 0},
+		{[]string{"transfer", "3f"}, 200, "", `/v1/cluster/transfer {"node":"3f"}`, "3f leads;", 0},
 		{[]string{"remove", "3f"}, 409, `{"code":"Refused","message":"start n2 first"}`, `/v1/cluster/remove {"node":"3f"}`,
 			"remove 3f: start n2 first (Refused)", cli.ExitRefused},
 		{[]string{"join", "3f"}, 404, `{"code":"NodeNotFound","message":"unknown node 3f"}`, `/v1/cluster/join {"node":"3f"}`,

@@ -14,8 +14,8 @@ import (
 )
 
 // A Control shows and changes the cluster of this node. Changes are for the node that leads; others
-// return cluster.ErrNotLeader. A node is named by its id, a beginning of it that no other node has,
-// or its address.
+// return cluster.ErrNotLeader. Every other error is shown to the operator, so it ends with what to
+// do. A node is named by its id, a beginning of it that no other node has, or its address.
 type Control interface {
 	// Status returns within seconds, also without a leader.
 	Status(ctx context.Context) cluster.Status
@@ -117,6 +117,8 @@ func asClusterError(err error) error {
 		return &Error{http.StatusNotFound, "NodeNotFound", err.Error()}
 	case errors.Is(err, cluster.ErrRefused):
 		return &Error{http.StatusConflict, "Refused", sentence(err, cluster.ErrRefused)}
+	case err != nil:
+		return &Error{http.StatusInternalServerError, "ChangeFailed", err.Error()}
 	}
-	return err
+	return nil
 }

@@ -86,7 +86,8 @@ func TestCluster(t *testing.T) {
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, fmt.Errorf("%w: start n2 first", cluster.ErrRefused),
 			409, `{"code":"Refused","message":"start n2 first"}`, "remove x"},
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, cluster.ErrNotLeader, 503, "ServiceUnavailable", "remove x"},
-		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, errors.New("a secret"), 500, "InternalFailure", "remove x"},
+		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, errors.New("it is not known: look again"), 500,
+			`{"code":"ChangeFailed","message":"it is not known: look again"}`, "remove x"},
 	} {
 		control := &recordedControl{err: tt.err}
 		r := httptest.NewRequest(tt.method, "http://localhost"+tt.path, strings.NewReader(tt.body))
@@ -96,7 +97,7 @@ func TestCluster(t *testing.T) {
 		w := httptest.NewRecorder()
 		newClusterHandler(control, auth.New(auth.Config{Account: account})).ServeHTTP(w, r)
 		body := w.Body.String()
-		if w.Code != tt.status || !strings.Contains(body, tt.part) || !json.Valid([]byte(body)) || strings.Contains(body, "a secret") {
+		if w.Code != tt.status || !strings.Contains(body, tt.part) || !json.Valid([]byte(body)) {
 			t.Errorf("%s %s %s: got %d %s, want %d and %s", tt.method, tt.path, tt.body, w.Code, body, tt.status, tt.part)
 		}
 		if got := strings.Join(control.asked, ", "); got != tt.asked {
