@@ -128,6 +128,51 @@ func TestPollThroughFollower(t *testing.T) {
 	}
 }
 
+// A node that stops does not wait for the polls of its clients.
+func TestPollEndsWithItsNode(t *testing.T) {
+	nodes, stops := three(t, nil)
+	leader := leaderOf(t, nodes)
+	must(t, nodes[0], "CreateQueue", `{"QueueName":"jobs"}`)
+	follower := (leader + 1) % 3
+	got := make(chan int)
+	go func() {
+		code, _ := call(t, nodes[follower], "ReceiveMessage", fmt.Sprintf(
+			`{"QueueUrl":"http://%s/000000000000/jobs","WaitTimeSeconds":20}`, nodes[0].Addr()))
+		got <- code
+	}()
+	eventually(t, "the poll waits at the leader", func() bool { return nodes[leader].polls() == 1 })
+	if err := stops[follower](); err != nil {
+		t.Error(err)
+	}
+	if code := <-got; code != http.StatusInternalServerError {
+		t.Errorf("the poll answers %d, want 500", code)
+	}
+	eventually(t, "the poll is gone at the leader", func() bool { return nodes[leader].polls() == 0 })
+}
+
+// Each node reports about itself, and the leader about the others.
+func TestClusterMetrics(t *testing.T) {
+	nodes, _ := three(t, nil)
+	leader := leaderOf(t, nodes)
+	must(t, nodes[(leader+1)%3], "ListQueues", `{}`)
+	for i, s := range nodes {
+		role, others, forwards := "follower", 0, 0
+		switch i {
+		case leader:
+			role, others = "leader", 2
+		case (leader + 1) % 3:
+			forwards = 1
+		}
+		eventually(t, fmt.Sprintf("node %d, a %s, reports", i, role), func() bool {
+			_, text := get(t, "http://"+s.AdminAddr()+"/metrics")
+			return strings.Contains(text, "tenaq_cluster_role{role=\""+role+"\"} 1\n") &&
+				strings.Contains(text, "tenaq_cluster_has_leader 1\n") &&
+				strings.Count(text, "\ntenaq_cluster_follower_reachable{node=") == others &&
+				strings.Count(text, "tenaq_requests_total{action=\"Forward\",code=\"\"}") == forwards
+		})
+	}
+}
+
 // A node without a majority says that it is not ready, refuses requests as not carried out, and
 // still tells how the cluster is.
 func TestNoMajority(t *testing.T) {

@@ -123,7 +123,7 @@ var table = []row{
 		func(t *engine.MoveTask) int64 { return t.ToMove }),
 
 	family("tenaq_requests_total", counter,
-		"Answered requests of the SQS address by action and error code; action is empty if the request named none, code is empty on success",
+		"Answered requests of the SQS address by action and error code; action is empty if the request named none, and Forward if another node of the cluster answered it; code is empty on success",
 		func(w *metric.Writer, r *reading) {
 			for _, c := range r.s.intake.Ends.All() {
 				w.Value(float64(c.N.Value()), c.Action, c.Code)
@@ -304,10 +304,10 @@ func resident() (bytes float64, ok bool) {
 	return pages * float64(os.Getpagesize()), err == nil
 }
 
-// Families returns the families of the table, for tests of what refers to them.
+// Families returns the families of the tables, for tests of what refers to them.
 func Families() (families []metric.Family) {
-	for i := range table {
-		families = append(families, table[i].Family)
+	for _, row := range slices.Concat(table, nodeTable) {
+		families = append(families, row.Family)
 	}
 	return families
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tenaq/internal/broker"
+	"tenaq/internal/cluster/node"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/monitor"
@@ -29,7 +30,8 @@ const (
 // server's own account.
 type reading struct {
 	s       *Server
-	v       *service // nil while this server does not write the store
+	v       *service     // nil while this server does not write the store
+	node    node.Metrics // of a node of a cluster
 	writer  broker.Metrics
 	silence time.Duration  // before the writer was asked anything
 	answers bool           // the writer reported its queues
@@ -68,6 +70,9 @@ func (s *Server) read(ctx context.Context) *reading {
 	slices.SortFunc(r.counts, func(x, y *tally.Queue) int {
 		return strings.Compare(x.Name, y.Name)
 	})
+	if s.node != nil {
+		r.node = s.node.Metrics()
+	}
 	if r.v != nil {
 		ctx, cancel := context.WithTimeout(ctx, surveyTime)
 		defer cancel()
@@ -111,8 +116,12 @@ func (r *reading) survey(ctx context.Context) (gauges []engine.Gauge, ok bool) {
 
 func (r *reading) writeTo(to io.Writer) error {
 	w := metric.NewWriter(to)
-	for i := range table {
-		row := &table[i]
+	rows := table
+	if r.s.node != nil {
+		rows = slices.Concat(table, nodeTable)
+	}
+	for i := range rows {
+		row := &rows[i]
 		if row.perQueue && r.s.cfg.NoQueueMetrics || row.ofWriter && r.v == nil {
 			continue
 		}

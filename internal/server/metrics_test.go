@@ -265,7 +265,7 @@ func TestMetricsWithoutWriter(t *testing.T) {
 // not in _total.
 func TestMetricNames(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, row := range table {
+	for _, row := range slices.Concat(table, nodeTable) {
 		name := row.Name
 		if seen[name] {
 			t.Errorf("%s is in the table twice", name)
