@@ -58,22 +58,22 @@ func newLedger(s *studio.Studio) (*claims.Ledger, error) {
 var errEnough = errors.New("the upload is rolled back")
 
 // upload is the upload service. It does not repeat an upload that it has done before. An upload
-// that commits late runs beside the others, which stay in their order.
+// that commits late runs beside the others, which stay in their order. All are named in that order.
 func (p *process) upload() {
 	for _, u := range p.Uploads {
+		m := u.message()
+		m.ID = outbox.NewID()
 		if u.Fate == late {
-			defer p.Beside(func() { p.uploadOne(u) })()
+			defer p.Beside(func() { p.uploadOne(u, m) })()
 		} else {
-			p.uploadOne(u)
+			p.uploadOne(u, m)
 		}
 	}
 }
 
 // uploadOne writes a job and its message with the program of the example, and reports each
 // statement.
-func (p *process) uploadOne(u upload) {
-	m := u.message()
-	m.ID = outbox.NewID()
+func (p *process) uploadOne(u upload, m outbox.Message) {
 	tell := func(point string) {
 		if u.Fate == point || point == pointLate && u.Fate == late {
 			p.Tell(stage.Report{Point: point, Key: u.Job, Text: m.ID})
