@@ -79,6 +79,7 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 		g.cfg.Logger.Warn("copy not sent", "error", err)
 		return nil, nil, err
 	}
+	g.cfg.Logger.Info("sending a copy of the rows", "bytes", out.size)
 	m.Size = out.size
 	return m, out, nil
 }

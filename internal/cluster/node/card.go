@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -134,7 +135,8 @@ func (n *Node) newClient() *http.Client {
 			defer context.AfterFunc(n.life, cancel)()
 			return n.port.Dial(ctx, wire.Control, address)
 		},
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DisableCompression: true,
+		MaxConnsPerHost: askMax + 4, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		DisableCompression: true,
 	}}
 }
 
@@ -173,8 +175,20 @@ func (n *Node) ask(
 	return err
 }
 
+// askMax is how many questions to one node may wait for their answers. A leader asks before each
+// confirmed read, so a node that hangs would gather many.
+const askMax = 16
+
+var errAsked = errors.New("the node has not answered earlier questions")
+
 // askStanding is group.Config.Ask.
 func (n *Node) askStanding(s raft.Server) (standing group.Standing, err error) {
+	asked, _ := n.asked.LoadOrStore(s.ID, new(atomic.Int32))
+	waiting := asked.(*atomic.Int32)
+	defer waiting.Add(-1)
+	if waiting.Add(1) > askMax {
+		return standing, errAsked
+	}
 	ctx, cancel := context.WithTimeout(n.life, n.cfg.Heartbeat)
 	defer cancel()
 	err = n.ask(ctx, string(s.Address), standingPath, &s, struct{}{}, &standing)

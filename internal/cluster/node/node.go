@@ -11,6 +11,7 @@
 //   - A node that was removed, or whose rows do not match, votes no more, also after a restart in
 //     the first case.
 //   - A node whose log has lost what it had promised does not start.
+//   - A member that is started at another address is found there, while a majority is reachable.
 //   - A peer that hangs delays no other: whatever asks several nodes asks them at the same time,
 //     for at most 2 seconds.
 //
@@ -115,6 +116,7 @@ type Node struct {
 	ledLast    atomic.Pointer[time.Time] // when a leader was last known
 	elsewhere  atomic.Pointer[string]    // the leader of a group that this node is not in yet
 
+	asked    sync.Map   // of raft.ServerID: questions that wait for their answers
 	changing sync.Mutex // held while members are changed
 
 	takeoverSeconds *metric.Histogram
@@ -123,8 +125,9 @@ type Node struct {
 	mu      sync.Mutex
 	seats   map[raft.ServerID]seat // of the other members, while this node leads
 	waiting map[raft.ServerID]heard
-	members []raft.Server // of a group that this node is not in yet
-	problem string        // why not
+	moved   map[raft.ServerID]raft.ServerAddress // where members say that they are, if it is new
+	members []raft.Server                        // of a group that this node is not in yet
+	problem string                               // why not
 }
 
 // A part is the part that a node takes in its group.
@@ -143,6 +146,7 @@ func Open(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{cfg: cfg, peers: slices.Compact(slices.Sorted(slices.Values(cfg.Peers))),
 		waiting:         make(map[raft.ServerID]heard),
+		moved:           make(map[raft.ServerID]raft.ServerAddress),
 		takeoverSeconds: metric.NewHistogram(metric.Latencies...),
 		noSeconds:       metric.NewHistogram(metric.Latencies...)}
 	n.life, n.end = context.WithCancel(context.Background())

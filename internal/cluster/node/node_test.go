@@ -1,10 +1,16 @@
 package node
 
 import (
+	"errors"
+	"net"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"tenaq/internal/cluster"
 	"tenaq/internal/cluster/wire"
@@ -281,4 +287,51 @@ func TestClose(t *testing.T) {
 		}
 	}
 	m.node = nil
+}
+
+// A peer that accepts connections and says nothing costs few of them, and a heartbeat of time.
+func TestHangingPeer(t *testing.T) {
+	r := newRig(t, 1)
+	m := r.machines[0]
+	if err := m.open(); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Listen("tcp", freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted atomic.Int32
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			defer conn.Close()
+		}
+	})
+	hanging := raft.Server{ID: "x", Address: raft.ServerAddress(silent.Addr().String())}
+	var asked sync.WaitGroup
+	begun := time.Now()
+	for range 200 {
+		asked.Go(func() {
+			if _, err := m.node.askStanding(hanging); err == nil {
+				t.Error("an answer")
+			}
+		})
+	}
+	asked.Wait()
+	if took := time.Since(begun); took > 20*beat {
+		t.Errorf("took %v", took)
+	}
+	if n := accepted.Load(); n == 0 || n > askMax+4 {
+		t.Errorf("%d connections", n)
+	}
+	if err := errors.Join(m.node.Close(), silent.Close()); err != nil {
+		t.Error(err)
+	}
+	m.node = nil
+	ended.Wait()
 }

@@ -56,18 +56,23 @@ func (n *Node) survey(ctx context.Context) {
 	}
 }
 
-// visit brings the seats up to date.
+// visit brings the seats up to date, and changes what they call for.
 func (n *Node) visit(ctx context.Context, g *group.Group) {
 	servers, front := g.Servers(), g.Position().Index
 	replies := n.exchangeWith(ctx, servers)
 	if ctx.Err() != nil {
 		return
 	}
-	var ready []raft.Server
+	var ready, moved []raft.Server
 	seats := make(map[raft.ServerID]seat)
 	n.mu.Lock()
 	before, now := n.seats, time.Now()
+	n.moved[n.id] = raft.ServerAddress(n.cfg.Advertise)
 	for _, s := range servers {
+		if at, ok := n.moved[s.ID]; ok && at != s.Address {
+			s.Address = at
+			moved = append(moved, s)
+		}
 		if s.ID == n.id {
 			continue
 		}
@@ -87,7 +92,15 @@ func (n *Node) visit(ctx context.Context, g *group.Group) {
 		seats[s.ID] = seat
 	}
 	n.seats = seats
+	clear(n.moved)
 	n.mu.Unlock()
+	for _, s := range moved {
+		ctx, cancel := context.WithTimeout(ctx, cardTimeout)
+		if g.Add(ctx, s) == nil {
+			n.cfg.Logger.Info("member has another address now", "node", s.ID, "address", s.Address)
+		}
+		cancel()
+	}
 	for _, s := range ready {
 		s.Suffrage = raft.Voter
 		ctx, cancel := context.WithTimeout(ctx, cardTimeout)

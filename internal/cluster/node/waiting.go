@@ -29,6 +29,9 @@ func (n *Node) met(c card) {
 	maps.DeleteFunc(n.waiting, func(id raft.ServerID, h heard) bool {
 		return h.card.Address == c.Address && (id != c.ID || c.State != empty)
 	})
+	if c.State == member && c.Group == n.membership.Load().group.String() {
+		n.moved[c.ID] = raft.ServerAddress(c.Address)
+	}
 	if c.State != empty {
 		return
 	}

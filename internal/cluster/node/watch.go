@@ -44,7 +44,7 @@ func (n *Node) watch(ctx context.Context) {
 }
 
 // lookForRemoval finds out whether this node is a member no more. It takes the word of any member
-// for it that has a later committed list of them.
+// for it that has a later committed list of them. The others hear where this node is.
 func (n *Node) lookForRemoval(ctx context.Context) {
 	p, m := n.part.Load(), *n.membership.Load()
 	own := p.group.Members()
