@@ -11,8 +11,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -69,7 +71,7 @@ type scriptCmd = func(ts *testscript.TestScript, neg bool, args []string)
 var scriptCmds = map[string]scriptCmd{
 	"serve": startServer, "halt": halt, "crash": crash, "hangup": hangup, "endpoint": serveEndpoint,
 	"exits": exits, "capture": capture, "record": record, "register": register, "scrape": scrape,
-	"certificate": certificate,
+	"certificate": certificate, "addresses": addresses,
 }
 
 // exits runs a command and checks its exit code: exits 2 tenaq send.
@@ -156,6 +158,28 @@ func crash(ts *testscript.TestScript, neg bool, args []string) {
 // hangup tells the server to read its files again.
 func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value(running{}).(*running).cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// addresses sets variables to free loopback addresses: addresses VARIABLE... Their ports lie below
+// those that systems give to outgoing connections, so that a server can come back to its own.
+func addresses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: addresses VARIABLE...")
+	}
+	var taken []net.Listener
+	for tries := 0; len(taken) < len(args); tries++ {
+		if tries == 100 {
+			ts.Fatalf("no free ports between 20000 and 29999")
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+mathrand.IntN(10_000)))
+		if err == nil {
+			taken = append(taken, l)
+		}
+	}
+	for i, l := range taken {
+		ts.Setenv(args[i], l.Addr().String())
+		ts.Check(l.Close())
+	}
 }
 
 // certificate makes a certificate for localhost and 127.0.0.1 that signs itself: certificate
