@@ -4,7 +4,9 @@
 //
 //   - A request that no node has carried out is tried again at whichever node leads then, for 3
 //     seconds. An election takes less.
-//   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown.
+//   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown. That is
+//     also the end of one whose leader was replaced and does not answer, because its machine is
+//     lost.
 //   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
 //     and body. The leader also learns the address of the client, and whether it used TLS.
 //   - When a client disconnects, the connection to the leader is closed.
@@ -121,7 +123,9 @@ func (f *Forwarder) Do(r *http.Request, body []byte) (*http.Response, error) {
 			case err != nil && sent:
 				return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 			case err == nil && res.Header.Get(NotTaken) == "":
-				f.refused.Store(nil)
+				if f.refused.Load() != nil {
+					f.refused.Store(nil)
+				}
 				return res, nil
 			}
 			discard(res)
@@ -186,11 +190,35 @@ func (f *Forwarder) ask(
 		before.Store(conn.written.Load())
 		used.Store(conn)
 	}}
-	res, err = f.transport.RoundTrip(outgoing(httptrace.WithClientTrace(r.Context(), trace), address, r, body))
+	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(), trace))
+	defer f.watch(address, cancel)()
+	res, err = f.transport.RoundTrip(outgoing(ctx, address, r, body))
 	if conn := used.Load(); conn != nil {
 		sent = conn.written.Load() > before.Load()
 	}
 	return res, sent, err
+}
+
+// watch gives a request up when the node at its address was replaced so long ago that it would know.
+// Nothing else ends a request to a machine that is lost. Stop ends the watch.
+func (f *Forwarder) watch(address string, giveUp func()) (stop func()) {
+	var done atomic.Bool
+	replaced := false // when it was looked last
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Hour, func() {
+		leader, known := f.cfg.Leader()
+		before := replaced
+		replaced = !known || leader != address
+		switch {
+		case done.Load():
+		case replaced && before:
+			giveUp()
+		default:
+			timer.Reset(f.hold)
+		}
+	})
+	timer.Reset(f.hold) // not earlier: it uses itself
+	return func() { done.Store(true); timer.Stop() }
 }
 
 // hopHeaders are between a client and the node that it is connected to. No SDK signs them.

@@ -276,6 +276,52 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 }
 
+// A request to a leader that does not answer, and was replaced, has an unknown outcome and is not
+// sent again. One that was not replaced may take its time.
+func TestLeaderIsReplaced(t *testing.T) {
+	c := &cluster{t: t}
+	arrived, over := make(chan bool, 2), make(chan bool)
+	c.leads(node(t, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- true
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+	}))
+	go func() { <-arrived; c.leads("127.0.0.1:1") }()
+	if _, err := c.forwarder(20*time.Millisecond).Do(request(t, "POST"), nil); !errors.Is(err,
+		ErrOutcomeUnknown) {
+		t.Errorf("got %v, want ErrOutcomeUnknown", err)
+	}
+	if len(arrived) > 0 {
+		t.Error("the request was sent twice")
+	}
+	close(over)
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t}
+		c.leads("a")
+		f := c.forwarder(3 * time.Second)
+		given := make(chan time.Time, 1)
+		stop := f.watch("a", func() { given <- time.Now() })
+		time.Sleep(time.Minute + time.Second)
+		c.leads("b") // and back, as in an election that changes nothing
+		time.Sleep(4 * time.Second)
+		c.leads("a")
+		time.Sleep(time.Minute)
+		if len(given) > 0 {
+			t.Errorf("given up at %v, although it leads", <-given)
+		}
+		c.leads("b")
+		from := time.Now()
+		if after := (<-given).Sub(from); after < 3*time.Second || after > 6*time.Second {
+			t.Errorf("given up %v after it was replaced", after)
+		}
+		stop()
+		f.watch("a", func() { t.Error("given up after its end") })()
+		time.Sleep(time.Minute)
+	})
+}
+
 // A client that goes away during a long poll is noticed by the leader.
 func TestClientGone(t *testing.T) {
 	c := &cluster{t: t}
