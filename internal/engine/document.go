@@ -39,3 +39,9 @@ func ReadDocument(store kv.Store, name string, fault func(string)) (document []b
 	r := rows{store: store, fault: fault}
 	return read(&r, "document", row.DocumentKey(name), row.DecodeDocument)
 }
+
+// DropDocuments removes all documents from a copy of a store. A single server, which the copy is
+// for, keeps them in files.
+func DropDocuments(b kv.Batch) {
+	b.DeleteRange([]byte{row.FamilyDocument}, []byte{row.FamilyDocument + 1})
+}

@@ -127,6 +127,9 @@ func (s *Server) lead(t group.Term) error {
 	if err := v.declare(ctx); err != nil {
 		s.cfg.Logger.Error("declared queues not created", "error", err)
 	}
+	if err := s.importAlarms(v.broker); err != nil {
+		s.cfg.Logger.Error("alarms not imported", "error", err)
+	}
 	v.open(ctx)
 	<-ctx.Done()
 	s.writer.Store(nil) // what comes from now on waits for the next leader
@@ -154,6 +157,20 @@ func (c converted) Load() ([]byte, error) {
 		return document, err
 	}
 	return c.single.Load()
+}
+
+// importAlarms stores the alarms of that server in the cluster, unless it has alarms already. The
+// monitor would store them with their first change, which may be long after this node has led.
+func (s *Server) importAlarms(b *broker.Broker) error {
+	rows := monitor.Rows(b)
+	if document, err := rows.Load(); document != nil || err != nil {
+		return err
+	}
+	document, err := monitor.File(s.cfg.DataDir).Load()
+	if document == nil || err != nil {
+		return err
+	}
+	return rows.Store(document)
 }
 
 // runNode serves until ctx is done. It hands over the lead before it stops.

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"tenaq/internal/cluster/node"
+	"tenaq/internal/kv/pebblekv"
 )
 
 // passAnother ends a sentence about a data directory that cannot be used.
@@ -57,20 +60,43 @@ func fileOnPath(path string) string {
 // dataNames are the files and folders of a data directory, and what file systems and tools put into
 // an empty one.
 var dataNames = []string{
-	"raft", "groups", "store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
+	"store", "witness", "witness.new", "checkpoint", ballastName, unfinishedName,
+	node.LogDir(""), filepath.Dir(node.GroupDir("")),
+	node.LogDir("") + ".new", "store.before-cluster", "witness.before-cluster",
 	alarmsName, alarmsName + ".new", alarmsName + ".unreadable",
 	// of the commands, in the default directory
 	"records.db", "records.db-wal", "records.db-shm", "records.db-journal",
 	"lost+found", ".keep", ".gitkeep", ".gitignore", ".DS_Store",
 }
 
+// isNode reports whether a directory is that of a node of a cluster.
+func isNode(dir string) bool {
+	_, err := os.Lstat(node.LogDir(dir))
+	return err == nil
+}
+
+// checkKind refuses the directory of a node to a single server, and that of a single server to a
+// node. It completes a conversion that was interrupted at its end.
+func checkKind(dir string, clustered bool) error {
+	_, err := os.Lstat(filepath.Join(dir, "store"))
+	switch isOne := isNode(dir); {
+	case isOne && !clustered:
+		return configError("the data directory %s belongs to a node of a cluster: start it with --cluster-listen, or pass another directory to --data-dir", dir)
+	case !isOne && clustered && err == nil:
+		return configError("the data directory %s holds the store of a single server: convert it with \"tenaq cluster convert %s --advertise HOST:PORT\", or pass an empty directory to --data-dir", dir, dir)
+	case isOne && err == nil:
+		if err := pebblekv.FinishConvert(pebblekv.Options{Dir: dir}); err != nil {
+			return storeError(dir, err)
+		}
+	}
+	return nil
+}
+
 // checkOwner refuses to create a store in a directory with files of something else: a mistyped path
 // would mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
 func checkOwner(dir string, beside []string) error {
-	for _, own := range []string{"store", "raft"} {
-		if _, err := os.Lstat(filepath.Join(dir, own)); err == nil {
-			return nil
-		}
+	if _, err := os.Lstat(filepath.Join(dir, "store")); err == nil || isNode(dir) {
+		return nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -85,6 +85,7 @@ func renew(dir string) (store string, err error) {
 		Fatal: func(err error) { fatal(storeError(dir, err)) },
 	}, func(s *pebblekv.Store, b kv.Batch) {
 		engine.NoteInterrupted(s, b)
+		engine.DropDocuments(b)
 		b.Set(secretKey, newSecret())
 	})
 	if err != nil {

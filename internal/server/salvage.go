@@ -50,6 +50,9 @@ func Salvage(
 	if err := checkDataDir(source); err != nil {
 		return s, err
 	}
+	if isNode(source) {
+		return s, configError("cannot salvage %s: it belongs to a node of a cluster, and the other nodes have its rows. Replace it with \"tenaq cluster replace OLD NEW\", or restore a backup.", source)
+	}
 	if info, err := os.Stat(source); err != nil {
 		return s, err
 	} else if other, err := os.Stat(dir); err == nil && os.SameFile(info, other) {

@@ -93,6 +93,9 @@ func (s *Server) open() (err error) {
 	if err := checkDataDir(s.cfg.DataDir); err != nil {
 		return err
 	}
+	if err := checkKind(s.cfg.DataDir, s.cfg.ClusterListen != ""); err != nil {
+		return err
+	}
 	if err := checkOwner(s.cfg.DataDir,
 		append(s.cfg.ConfigFiles, s.cfg.TLSCert, s.cfg.TLSKey)); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"tenaq/internal/cluster/node"
+	"tenaq/internal/cluster/raftlog"
 	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv/pebblekv"
 )
@@ -37,16 +39,17 @@ type Verified struct {
 	Queues   int64  `json:"queues"`
 	Messages int64  `json:"messages"`
 	Rows     int64  `json:"rows"`
+	Entries  int64  `json:"entries,omitempty"` // in the log of a node of a cluster
 	// of the rows, as they are before Pebble makes them smaller
 	Bytes      int64 `json:"bytes"`
 	TableBytes int64 `json:"tableBytes"` // of the files whose checksums were compared
 	Findings   int64 `json:"findings"`
 }
 
-// Verify reads everything in a data directory that no server has open, and calls found for each
-// problem. It writes nothing. It calls progress now and then, unless that is nil. An error means
-// that the store could not be read at all: it is of type *Error, or fs.ErrNotExist if there is no
-// store. [DUR-29]
+// Verify reads everything in a data directory that no server has open, that of a single server or
+// of a node of a cluster, and calls found for each problem. It writes nothing. It calls progress
+// now and then, unless that is nil. An error means that the store could not be read at all: it is
+// of type *Error, or fs.ErrNotExist if there is no store. [DUR-29]
 func Verify(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
 	if err := checkDataDir(dir); err != nil {
 		return Verified{}, err
@@ -64,47 +67,102 @@ func firstFinding(dir string) (v Verified, first *Finding, err error) {
 	return v, first, err
 }
 
-func verifyStore(dir string, found func(Finding), progress func(Verified)) (v Verified, err error) {
+func verifyStore(dir string, found func(Finding), progress func(Verified)) (Verified, error) {
+	v := &verifying{dir: dir, found: found, progress: progress}
+	if isNode(dir) {
+		err := v.node()
+		return v.Verified, err
+	}
 	r, err := pebblekv.OpenRead(pebblekv.Options{Dir: dir})
+	err = v.part("store", r, err, v.rows)
+	return v.Verified, err
+}
+
+// A verifying is a verification under way.
+type verifying struct {
+	Verified
+	dir      string
+	found    func(Finding)
+	progress func(Verified)
+}
+
+func (v *verifying) tell(f Finding) {
+	v.Findings++
+	v.found(f)
+}
+
+// node verifies the directory of a node of a cluster: its log, and its rows.
+func (v *verifying) node() error {
+	var first, last uint64
+	r, err := pebblekv.OpenReadLog(pebblekv.Options{Dir: node.LogDir(v.dir)})
+	if err := v.part(node.LogDir("")+"/store", r, err, func(r *pebblekv.Reader) {
+		if err := r.Try(func() {
+			first, last = raftlog.Check(r.Scan(nil, nil), func(key []byte, text string) {
+				v.tell(Finding{Row: hex.EncodeToString(key), Text: text})
+			})
+		}); err != nil {
+			v.tell(Finding{Text: err.Error()})
+		}
+	}); err != nil {
+		return err
+	}
+	if first > 0 {
+		v.Entries = int64(last - first + 1)
+	}
+	r, err = pebblekv.OpenReadState(pebblekv.Options{Dir: node.GroupDir(v.dir)})
+	return v.part(node.GroupDir("")+"/state", r, err, func(r *pebblekv.Reader) {
+		if first > r.Index()+1 {
+			v.tell(Finding{Text: fmt.Sprintf("the rows end at entry %d, and the log begins with entry %d", r.Index(), first)})
+		}
+		v.rows(r)
+	})
+}
+
+// part verifies one folder of a directory.
+func (v *verifying) part(
+	folder string, r *pebblekv.Reader, err error, rows func(r *pebblekv.Reader),
+) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
-		return v, err
+		return err
 	case err != nil:
-		return v, storeError(dir, err)
-	}
-	defer func() {
-		if closed := r.Close(); closed != nil && err == nil && v.Findings == 0 {
-			err = storeError(dir, closed)
-		}
-	}()
-	tell := func(f Finding) {
-		v.Findings++
-		found(f)
+		return storeError(v.dir, err)
 	}
 	v.Store, v.Commit = r.ID().String(), r.CommitNumber()
 	for _, doubt := range r.Doubts() {
-		tell(Finding{Text: doubt.Error()})
+		v.tell(Finding{Text: doubt.Error()})
 	}
-	if v.TableBytes, err = r.CheckTables(func(table string, err error) {
-		tell(Finding{Text: fmt.Sprintf("the file store/%s is damaged: %v", table, err)})
-	}); err != nil {
-		return v, storeError(dir, err)
+	size, err := r.CheckTables(func(table string, err error) {
+		v.tell(Finding{Text: fmt.Sprintf("the file %s/%s is damaged: %v", folder, table, err)})
+	})
+	v.TableBytes += size
+	if err == nil {
+		rows(r)
 	}
-	add := func(read verify.Read) Verified {
+	if closed := r.Close(); err == nil && v.Findings == 0 {
+		err = closed
+	}
+	if err != nil {
+		return storeError(v.dir, err)
+	}
+	return nil
+}
+
+// rows verifies the rows of a store.
+func (v *verifying) rows(r *pebblekv.Reader) {
+	add := func(read verify.Read) {
 		v.Queues, v.Messages, v.Rows, v.Bytes = read.Queues, read.Messages, read.Rows, read.Bytes
-		return v
 	}
 	a := verify.Verifier{
 		Store: r,
 		Try:   r.Try,
 		Found: func(f verify.Finding) {
-			tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name,
+			v.tell(Finding{Account: f.Queue.Account, Queue: f.Queue.Name,
 				Row: hex.EncodeToString(f.Key), Text: f.Text})
 		},
 	}
-	if progress != nil {
-		a.Progress = func(read verify.Read) { progress(add(read)) }
+	if v.progress != nil {
+		a.Progress = func(read verify.Read) { add(read); v.progress(v.Verified) }
 	}
 	add(a.Run())
-	return v, nil
 }

@@ -15,8 +15,8 @@ import (
 // prints it.
 const clusterToken = "TENAQ_CLUSTER_TOKEN"
 
-// checkPeer refuses an address at which a node cannot be reached.
-func checkPeer(v string) error {
+// CheckPeer refuses an address at which a node cannot be reached.
+func CheckPeer(v string) error {
 	if err := cli.CheckAddress(v); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func checkPeer(v string) error {
 func parsePeers(v string) ([]string, error) {
 	peers := cli.SplitList(v)
 	for i, p := range peers {
-		if err := checkPeer(p); err != nil {
+		if err := CheckPeer(p); err != nil {
 			return nil, err
 		}
 		if slices.Contains(peers[:i], p) {
@@ -55,7 +55,7 @@ func (c *Configuration) checkCluster() error {
 	}
 	listen := c.originOf("cluster-listen")
 	if c.ClusterAdvertise == "" {
-		if err := checkPeer(c.ClusterListen); err != nil {
+		if err := CheckPeer(c.ClusterListen); err != nil {
 			return cli.Usagef("%s: %v; or set --cluster-advertise", listen, err)
 		}
 	}

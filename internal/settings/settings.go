@@ -132,7 +132,7 @@ var allSettings = []setting{
 	{"cluster-advertise", "address", "how others reach it (default: as listens)", "",
 		func(s *settings, v string) error {
 			s.ClusterAdvertise = v
-			return unlessEmpty(v, checkPeer)
+			return unlessEmpty(v, CheckPeer)
 		}},
 	{"cluster-peers", "addresses", "of the first nodes, the same on each", "",
 		into(func(s *settings) *[]string { return &s.ClusterPeers }, parsePeers)},

@@ -41,7 +41,7 @@ key of the server's account.`,
   tenaq cluster replace 3f9c1a2b 10.0.0.4:9326`,
 	}
 	cmd.AddCommand(newStatusCmd(a), newJoinCmd(a), newRemoveCmd(a), newReplaceCmd(a),
-		newTransferCmd(a), newCACmd(a), newLocalCmd(a))
+		newTransferCmd(a), newCACmd(a), newConvertCmd(a), newLocalCmd(a))
 	cli.AsGroup(cmd)
 	return cmd
 }

@@ -300,7 +300,8 @@ func (n *Node) join(m membership) (err error) {
 	links := newTransport(n.port, m.group, n.id)
 	g, err := group.Open(group.Config{
 		Node: n.id, Log: n.store, State: n.state, Transport: links, Heartbeat: n.cfg.Heartbeat,
-		Ask: n.askStanding, Free: n.cfg.Free, Lead: n.lead, Fatal: n.cfg.Fatal, Logger: n.cfg.Logger,
+		Ask: n.askStanding, Free: n.cfg.Free, Lead: n.lead, Fatal: n.cfg.Fatal,
+		Logger: n.cfg.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, links.Close())
