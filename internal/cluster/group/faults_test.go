@@ -53,9 +53,9 @@ var evils = []evil{
 }
 
 // breakSomething does one evil.
-func (s *story) breakSomething(rot *inspector) {
-	if !s.lastFlip && s.rng.IntN(faultsEach/2) == 0 {
-		s.flipBit(rot)
+func (s *story) breakSomething() {
+	if !s.flipped && s.rng.IntN(faultsEach/2) == 0 {
+		s.flipBit()
 		return
 	}
 	all := 0

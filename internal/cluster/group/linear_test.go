@@ -25,7 +25,7 @@ import (
 func TestLinearizable(t *testing.T) {
 	rng := proof.Random(t)
 	var sum lives
-	lived := proof.Count(6, 24, 300, 6000)
+	lived := proof.Count(4, 24, 300, 6000)
 	for sum.queues < lived && !t.Failed() {
 		seed := rng.Uint64()
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { sum.add(t, live(t, seed)) })
@@ -143,17 +143,30 @@ type life struct {
 	done     []porcupine.Operation
 }
 
-// lifeOps is about how many operations a queue sees.
-const lifeOps = 40
+// lifeOps is how many operations each client of a queue tries, and livesEach how many queues a group
+// of machines has.
+const lifeOps, livesEach = 12, 2
+
+// pauseLeader pauses a leader for so long that another node is elected, and not so long that its
+// next stamp tells it.
+func (s *story) pauseLeader() {
+	for _, n := range s.nodes[:s.voters] {
+		if n.running.Load() && n.broker.Load() != nil && n.paused.Load() == nil {
+			n.pause()
+			s.heals = append(s.heals, heal{time.Now().Add(2*time.Second +
+				time.Duration(s.rng.IntN(2500))*time.Millisecond), n.resume})
+			return
+		}
+	}
+}
 
 // live has some queues live in a group of machines in which things break.
 func live(t *testing.T, seed uint64) (all []*life) {
-	rot := newInspector()
-	defer rot.close()
+	out := outside(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := newStory(t, seed)
+		s := newStory(t, seed, out)
 		defer s.rig.close()
-		for i := range 6 {
+		for i := range livesEach {
 			l := &life{name: fmt.Sprintf("life-%d", i)}
 			all = append(all, l)
 			if _, err := s.do(func() engine.Op {
@@ -164,16 +177,20 @@ func live(t *testing.T, seed uint64) (all []*life) {
 		}
 		var clients sync.WaitGroup
 		for _, l := range all {
-			for id := range 3 {
+			for id := range 4 {
 				c := s.client()
-				clients.Go(func() { c.live(l, id) })
+				clients.Go(func() { c.live(l, id, id < 2) })
 			}
 		}
 		living := make(chan struct{})
 		go func() { clients.Wait(); close(living) }()
 		for ended := false; !ended; {
 			s.tend()
-			s.breakSomething(rot)
+			if s.rng.IntN(2) == 0 {
+				s.pauseLeader()
+			} else {
+				s.breakSomething()
+			}
 			select {
 			case <-living:
 				ended = true
@@ -191,8 +208,9 @@ func live(t *testing.T, seed uint64) (all []*life) {
 	return all
 }
 
-// live does some of the operations of a life.
-func (c *client) live(l *life, id int) {
+// live does some of the operations of a life. One that only counts often finds a leader that was
+// paused, without changes in the same turn.
+func (c *client) live(l *life, id int, changes bool) {
 	var held []holding
 	var of []int // messages
 	take := func() (h holding, m int) {
@@ -203,9 +221,11 @@ func (c *client) live(l *life, id int) {
 		return h, m
 	}
 	handle := make(map[int]engine.Handle)
-	for range lifeOps / 3 {
+	for range lifeOps {
 		what, op := lifeOp{kind: lifeCount}, engine.Op(nil)
 		switch n := c.rng.IntN(10); {
+		case !changes:
+			op = &engine.GetQueueAttributes{Queue: queueName(l.name), Names: []string{"All"}}
 		case n < 3:
 			l.mu.Lock()
 			what = lifeOp{lifeSend, l.messages}
@@ -267,7 +287,7 @@ func (c *client) live(l *life, id int) {
 		l.mu.Lock()
 		l.done = append(l.done, x)
 		l.mu.Unlock()
-		time.Sleep(time.Duration(c.rng.ExpFloat64() * float64(150*time.Millisecond)))
+		time.Sleep(time.Duration(c.rng.ExpFloat64() * float64(500*time.Millisecond)))
 	}
 }
 

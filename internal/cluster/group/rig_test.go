@@ -55,18 +55,31 @@ type takeover struct {
 	least, most time.Duration
 }
 
-// takeOver notes one whose broker was opened at some time after began.
-func (r *rig) takeOver(store *replica.Store, began time.Time) {
-	value, _ := store.Get(nil, row.SystemKey())
-	sys, ok := row.DecodeSystem(value)
-	if !ok {
-		r.t.Error("the system row cannot be read")
+// takeOver notes one, of a broker that was opened at some time after began. Broker time goes on from
+// the last stamp of the leader before, and gains a second at most, if this node was there.
+func (r *rig) takeOver(term Term, before time.Time, began time.Time) {
+	stamp := r.stamp(term.Store)
+	since := time.Since(term.Applied) + time.Second + time.Millisecond
+	if gain := stamp.Sub(before); !term.Applied.IsZero() && before.UnixMilli() != 0 && gain > since {
+		r.t.Errorf("broker time has gained %v when another node took over, want at most %v", gain, since)
 	}
-	stamp := time.UnixMilli(sys.Stamp)
 	x := takeover{time.Now(), time.Until(stamp), stamp.Sub(began)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeovers = append(r.takeovers, x)
+}
+
+// stamp is the latest time in a store.
+func (r *rig) stamp(store kv.Store) time.Time {
+	value, ok := store.Get(nil, row.SystemKey())
+	if !ok {
+		return time.UnixMilli(0)
+	}
+	sys, ok := row.DecodeSystem(value)
+	if !ok {
+		r.t.Error("the system row cannot be read")
+	}
+	return time.UnixMilli(sys.Stamp)
 }
 
 // A node is one machine. It survives restarts.
@@ -213,13 +226,19 @@ func (n *node) open() error {
 }
 
 // A pausing logger pauses Raft with its machine, where time makes Raft do something: it writes a
-// warning first.
+// warning first. Raft goes on last of all, so that the broker has some time in which it believes
+// that it leads.
 type pausing struct {
 	hclog.Logger
 	port *port
 }
 
-func (l *pausing) Warn(string, ...any) { l.port.awake() }
+func (l *pausing) Warn(string, ...any) {
+	if l.port.node.paused.Load() != nil {
+		l.port.awake()
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+	}
+}
 
 // connect makes the links of the node whole that disconnect has cut.
 func (n *node) connect() { n.cutLinks(-1); n.linked.Store(true) }
@@ -283,7 +302,7 @@ func (n *node) lead(term Term) error {
 	if since := time.Since(term.Applied); n.led.Load() && since > time.Hour {
 		n.rig.t.Errorf("the last commit before this session was applied %v ago", since)
 	}
-	p, began := n.port.Load(), time.Now()
+	p, before, began := n.port.Load(), n.rig.stamp(term.Store), time.Now()
 	store := kv.Store(term.Store)
 	if n.rig.wrap != nil {
 		store = n.rig.wrap(store)
@@ -304,7 +323,7 @@ func (n *node) lead(term Term) error {
 	}
 	n.led.Store(true)
 	n.terms.Add(1)
-	n.rig.takeOver(term.Store, began)
+	n.rig.takeOver(term, before, began)
 	n.store.Store(term.Store)
 	n.broker.Store(b)
 	defer n.broker.Store(nil)

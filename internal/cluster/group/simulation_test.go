@@ -96,7 +96,8 @@ type story struct {
 	faults   map[string]int
 	longest  time.Duration // without an acknowledgement although nothing was broken
 	report   *audit.Report
-	lastFlip bool
+	flipped  bool
+	outside  func(f func()) // of the bubble
 
 	sees         sync.Mutex // held to use what follows
 	hasty        atomic.Bool
@@ -129,10 +130,9 @@ var (
 
 // tell tells one story, with hasty stores or not.
 func tell(t *testing.T, seed uint64, faults int, hasty bool) (s *story) {
-	rot := newInspector()
-	defer rot.close()
+	out := outside(t)
 	synctest.Test(t, func(t *testing.T) {
-		s = newStory(t, seed)
+		s = newStory(t, seed, out)
 		defer s.rig.close()
 		s.open()
 		s.rig.settle()
@@ -144,7 +144,7 @@ func tell(t *testing.T, seed uint64, faults int, hasty bool) (s *story) {
 		}
 		for n := s.count(); n < faults && !t.Failed(); n = s.count() {
 			s.tend()
-			s.breakSomething(rot)
+			s.breakSomething()
 			time.Sleep(time.Duration(s.rng.ExpFloat64() * float64(350*time.Millisecond)))
 			if s.rng.IntN(20) == 0 {
 				s.calm(false)
@@ -186,13 +186,13 @@ func (s *story) judge(t *testing.T) {
 }
 
 // newStory starts machines.
-func newStory(t *testing.T, seed uint64) *story {
+func newStory(t *testing.T, seed uint64, outside func(f func())) *story {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	voters := 3
 	if rng.IntN(4) == 0 {
 		voters = 5
 	}
-	s := &story{rng: rng, begun: time.Now(), skewed: rng.IntN(2) == 0,
+	s := &story{rng: rng, outside: outside, begun: time.Now(), skewed: rng.IntN(2) == 0,
 		crashing: make(map[*node]*crash), down: make(map[*node]time.Time),
 		faults: make(map[string]int), lineage: make(map[engine.MessageID]string),
 		history: audit.History{Queues: shop}}
