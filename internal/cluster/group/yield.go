@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"tenaq/internal/kv"
 )
 
 // serve calls Lead. It returns when Lead has.
@@ -24,7 +26,11 @@ func (g *Group) serve(t Term) error {
 	}
 	close(yield)
 	_, err = g.untilOver(end, done, nil)
-	if err != nil {
+	switch {
+	case errors.Is(err, kv.ErrLost):
+		asked.done <- errNotLeading
+		return err
+	case err != nil:
 		asked.done <- err
 		return err
 	}

@@ -137,7 +137,10 @@ func (n *Node) noteOutside(leader string, members []raft.Server, problem string)
 		n.members = members
 	}
 	if problem != n.problem {
-		n.problem = problem
+		n.problem, n.problemFrom, n.problemSaid = problem, time.Now(), false
+	}
+	if !n.problemSaid && time.Since(n.problemFrom) >= n.cfg.Heartbeat { // nodes that start take a while
+		n.problemSaid = true
 		n.cfg.Logger.Warn("this node is not in the cluster yet", "reason", problem)
 	}
 }

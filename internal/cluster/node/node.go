@@ -122,12 +122,14 @@ type Node struct {
 	takeoverSeconds *metric.Histogram
 	noSeconds       *metric.Histogram // of a node that takes no part
 
-	mu      sync.Mutex
-	seats   map[raft.ServerID]seat // of the other members, while this node leads
-	waiting map[raft.ServerID]heard
-	moved   map[raft.ServerID]raft.ServerAddress // where members say that they are, if it is new
-	members []raft.Server                        // of a group that this node is not in yet
-	problem string                               // why not
+	mu          sync.Mutex
+	seats       map[raft.ServerID]seat // of the other members, while this node leads
+	waiting     map[raft.ServerID]heard
+	moved       map[raft.ServerID]raft.ServerAddress // where members say that they are, if it is new
+	members     []raft.Server                        // of a group that this node is not in yet
+	problem     string                               // why not
+	problemFrom time.Time                            // since when
+	problemSaid bool                                 // in the log
 }
 
 // A part is the part that a node takes in its group.
