@@ -65,6 +65,11 @@ func (r *rig) change(f func(n *Node) error, is func(members []raft.Server) bool)
 	})
 }
 
+// leads reports whether a node leads, for change.
+func (r *rig) leads(m *machine) func([]raft.Server) bool {
+	return func([]raft.Server) bool { return r.leader() == m }
+}
+
 func (r *rig) join(m *machine, by string) {
 	r.t.Helper()
 	r.change(func(n *Node) error { return n.Join(r.t.Context(), by) },
@@ -282,7 +287,7 @@ func TestTransfer(t *testing.T) {
 	r := running(t, 3)
 	for _, m := range r.machines {
 		r.change(func(n *Node) error { return n.Transfer(t.Context(), string(m.id())) },
-			func([]raft.Server) bool { return r.leader() == m })
+			r.leads(m))
 	}
 	r.write()
 }

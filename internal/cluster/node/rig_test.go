@@ -102,7 +102,7 @@ func (m *machine) open() error {
 		Lead: m.lead, Free: func() (uint64, error) { return 1 << 40, nil },
 		Low:      func() bool { return false },
 		Requests: http.HandlerFunc(m.serve), Logger: slog.New(slog.NewTextHandler(&m.log, nil)),
-		Fatal: func(err error) { panic(err) }, steady: beat,
+		Fatal: m.fatal, steady: beat,
 	}
 	if cfg.Peers == nil {
 		cfg.Peers = m.rig.peers
@@ -125,6 +125,8 @@ func (m *machine) start() {
 	m.done = make(chan error, 1)
 	go func(n *Node) { m.done <- n.Run(ctx) }(m.node)
 }
+
+func (m *machine) fatal(err error) { panic(err) }
 
 // kill ends the node without a handover.
 func (m *machine) kill() {
