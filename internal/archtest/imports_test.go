@@ -23,7 +23,7 @@ var may = map[string][]string{
 	"internal/work/backoff":    {},
 	"internal/server/backup":   {},
 	"redrive/breaker":          {},
-	"internal/child":           {},
+	"internal/child":           {"internal/cluster"},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/cluster":         {},
@@ -175,7 +175,11 @@ var may = map[string][]string{
 	"internal/bench": {
 		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
 	},
-	"internal/bench/budget": {"internal/bench", "internal/cli", "internal/ops/doctor"}, // doctor has the same measure of a forced write
+	"internal/bench/budget": {
+		"internal/bench", "internal/child", "internal/cli", "internal/cluster", "internal/testing/audit", "internal/testing/audit/load",
+		"internal/ops/doctor", // which has the same measure of a forced write
+		"github.com/aws/aws-sdk-go-v2/...",
+	},
 
 	// What examines and watches endpoints for operators.
 	"internal/ops/doctor": {
@@ -218,7 +222,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/testing/audit", "internal/testing/audit/load", "internal/bench", "internal/child", "internal/testing/faultproxy", "internal/server",
+		"internal/testing/audit", "internal/testing/audit/load", "internal/bench", "internal/child", "internal/cluster", "internal/testing/faultproxy", "internal/server",
 		"claims", "claims/pgclaims", "outbox", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",

@@ -4,6 +4,9 @@
 // it says so itself, which it does after it has answered a request. A server that ends when nobody
 // told it to is an error that carries the end of its log, because that is a finding and not an
 // accident of the test. What clients see meanwhile is theirs to judge.
+//
+// A Cluster is several servers that form one cluster. It finds the one that leads, and tells when
+// all have the same rows.
 package child
 
 import (
@@ -20,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -38,11 +42,12 @@ type Config struct {
 }
 
 // A Server is a server process, or what a dead one left behind. Its methods are not for concurrent
-// use, except URL and DataDir.
+// use, except URL, DataDir and PID.
 type Server struct {
 	cfg  Config
 	addr string
 
+	pid     atomic.Int64  // of process
 	process *os.Process   // nil when there is none
 	ended   chan struct{} // closed when process has ended
 	state   *os.ProcessState
@@ -63,12 +68,18 @@ func New(cfg Config) (*Server, error) {
 func freeAddr() (string, error) {
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		if _, taken := given.LoadOrStore(addr, true); taken {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			return addr, l.Close()
 		}
 	}
 	return "", errors.New("no free port between 20000 and 29999 on 127.0.0.1")
 }
+
+// given has the addresses that freeAddr has returned: their servers may be dead at the moment.
+var given sync.Map
 
 // URL is the endpoint of the SQS API.
 func (s *Server) URL() string { return "http://" + s.addr }
@@ -77,11 +88,12 @@ func (s *Server) URL() string { return "http://" + s.addr }
 func (s *Server) DataDir() string { return filepath.Join(s.cfg.Dir, "data") }
 
 // PID is the id of the process, 0 when there is none.
-func (s *Server) PID() int {
-	if s.process == nil {
-		return 0
-	}
-	return s.process.Pid
+func (s *Server) PID() int { return int(s.pid.Load()) }
+
+// forget is for a process that has ended.
+func (s *Server) forget() {
+	s.process = nil
+	s.pid.Store(0)
 }
 
 func (s *Server) logFile() string { return filepath.Join(s.cfg.Dir, "server.log") }
@@ -143,6 +155,7 @@ func (s *Server) launch() (*firstLine, error) {
 	}
 	ended := make(chan struct{})
 	s.process, s.ended = cmd.Process, ended
+	s.pid.Store(int64(cmd.Process.Pid))
 	go func() {
 		_ = cmd.Wait() // the state says it all
 		s.state = cmd.ProcessState
@@ -161,7 +174,7 @@ func (s *Server) Kill() error {
 	if status, ok := s.state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		return s.endedByItself()
 	}
-	s.process = nil
+	s.forget()
 	return nil
 }
 
@@ -186,7 +199,7 @@ func (s *Server) Stop() error {
 	if !s.state.Success() {
 		return s.endedByItself()
 	}
-	s.process = nil
+	s.forget()
 	return nil
 }
 
@@ -207,7 +220,7 @@ func (s *Server) StopAndKill(after time.Duration) (killed bool, err error) {
 	if !killed && !s.state.Success() {
 		return false, s.endedByItself()
 	}
-	s.process = nil
+	s.forget()
 	return killed, nil
 }
 
@@ -216,7 +229,7 @@ func (s *Server) Close() {
 	if s.process != nil {
 		_ = s.process.Kill()
 		<-s.ended
-		s.process = nil
+		s.forget()
 	}
 }
 
@@ -237,7 +250,7 @@ func (s *Server) signal(sig os.Signal) error {
 
 // endedByItself says that the server ended in a way that nobody asked for.
 func (s *Server) endedByItself() error {
-	s.process = nil
+	s.forget()
 	return fmt.Errorf("the server ended: %v%s", s.state, s.logTail())
 }
 

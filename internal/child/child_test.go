@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 		}
 	}
 	switch {
+	case slices.Contains(os.Args, "--cluster-listen"):
+		beNode()
 	case slices.Contains(os.Args, "--fail"):
 		fmt.Fprintln(os.Stderr, "the disk is on fire")
 		os.Exit(7)

@@ -39,6 +39,10 @@ type Config struct {
 	QueueURL string
 	Seed     uint64
 
+	// Nodes are the endpoints of a cluster. Each attempt of a request goes to another one, as with
+	// a load balancer that does not know which nodes are alive. Endpoint is one of them then.
+	Nodes []string
+
 	// Bodies is how many bodies are sent; when zero, producers send until the disturbance is over.
 	// Body writes the nth; all must differ.
 	Bodies int

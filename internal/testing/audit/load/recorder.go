@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -85,9 +87,9 @@ func newRecorder(cfg Config) *recorder {
 			o.BaseEndpoint = &cfg.Endpoint
 		}
 		o.Retryer = retryer()
-		o.HTTPClient = counting{awshttp.NewBuildableClient().WithTimeout(attemptMax).WithTransportOptions(func(t *http.Transport) {
+		o.HTTPClient = &counting{HTTPClient: awshttp.NewBuildableClient().WithTimeout(attemptMax).WithTransportOptions(func(t *http.Transport) {
 			t.MaxIdleConnsPerHost = 100
-		})}
+		}), nodes: cfg.Nodes}
 	})
 	return &recorder{api: api, start: time.Now(), old: cfg.RefusesOldHandles}
 }
@@ -105,13 +107,28 @@ type call struct {
 
 type callKey struct{}
 
-// counting is an HTTP client that counts the attempts of a call.
-type counting struct{ aws.HTTPClient }
+// counting is an HTTP client that counts the attempts of a call, and spreads them over the nodes of
+// a cluster.
+type counting struct {
+	aws.HTTPClient
+	nodes []string // none for a single server
+	turn  atomic.Uint64
+}
 
-func (c counting) Do(request *http.Request) (*http.Response, error) {
+func (c *counting) Do(request *http.Request) (*http.Response, error) {
 	if k, ok := request.Context().Value(callKey{}).(*call); ok {
 		k.attempts++ // one after the other, by the goroutine of the call
 		k.last = k.r.now()
+	}
+	if len(c.nodes) > 0 {
+		node, err := url.Parse(c.nodes[c.turn.Add(1)%uint64(len(c.nodes))])
+		if err != nil {
+			return nil, err
+		}
+		there := *request.URL
+		there.Scheme, there.Host = node.Scheme, node.Host
+		request.Host = cmp.Or(request.Host, request.URL.Host) // which the signature covers
+		request.URL = &there
 	}
 	return c.HTTPClient.Do(request)
 }

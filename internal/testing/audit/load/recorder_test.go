@@ -95,3 +95,36 @@ func TestOldHandlesRefused(t *testing.T) {
 		}
 	}
 }
+
+// Attempts go to one node of a cluster after the other, and say the host that they were meant for.
+func TestNodesTakeTurns(t *testing.T) {
+	asked := make(chan string, 8)
+	var nodes []string
+	for i := range 3 {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- fmt.Sprint(i, " ", r.Host)
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			if i != 0 { // one is no leader, and the SDK tries again
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			fmt.Fprint(w, `{}`)
+		}))
+		t.Cleanup(s.Close)
+		nodes = append(nodes, s.URL)
+	}
+	r := newRecorder(Config{
+		AWS:      aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "")},
+		Endpoint: "http://queue.test", Nodes: nodes,
+	})
+	if done, err := r.delete(t.Context(), newQueue("http://queue.test/000000000000/q", false), []string{"new"}); done != 1 || err != nil {
+		t.Errorf("got %d done, %v, want 1", done, err)
+	}
+	close(asked)
+	var got []string
+	for a := range asked {
+		got = append(got, a)
+	}
+	if want := "1 queue.test,2 queue.test,0 queue.test"; strings.Join(got, ",") != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
