@@ -20,10 +20,10 @@ VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
 # These read the sources, drive programs that are built without the race detector, or measure time.
-UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
+UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/cluster ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants bench bench-short bench-worker emulators help format vet staticcheck race whole proofs proofs-long binary clean
+.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker emulators help format vet staticcheck race whole proofs proofs-long binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -45,7 +45,7 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) test -short ./...
 
-test: format vet staticcheck emulators race whole binary bench-short ## everything, as CI runs it
+test: format vet staticcheck emulators race whole cluster-short binary bench-short ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) test -shuffle=on $(LONGEST) ./...
@@ -109,15 +109,23 @@ race:
 		echo "SKIPPED: no C compiler ($$cc), so no race detector" >&2; \
 	fi
 
-# Every test without the race detector, as hard as in proofs. The demos on emulators come last and alone: they
-# keep real time, which other tests would take from the emulators.
+# Every test without the race detector, as hard as in proofs. The demos on emulators come last and alone, and
+# so do clusters: they keep real time, which other tests would take from them.
 whole: export TENAQ_EFFORT = hard
 whole:
-	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v '/test/demo$$')
+	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v -e '/test/demo$$' -e '/test/cluster$$')
 	$(PURE_GO) test -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) test -count=1 -v
+
+cluster-short: export TENAQ_EFFORT = hard
+cluster-short: ## kill, cut off and replace nodes of clusters under load, with 40 dead leaders, in 90 seconds
+	$(PROVE) ./test/cluster
+
+cluster: export TENAQ_EFFORT = long
+cluster: ## the same with 1,000 dead leaders, in half an hour
+	$(PROVE) ./test/cluster -timeout 90m
 
 proofs: export TENAQ_EFFORT = hard
 proofs: ## try to break the promises, with the counts that a change has to survive, in at most 8 minutes
