@@ -72,7 +72,7 @@ func TestScenario(t *testing.T) {
 	if os.Getenv("TENAQ_BINARY") == "" {
 		t.Skip("SKIPPED: make demo plays the scenarios; to play them here, name a program in TENAQ_BINARY")
 	}
-	for _, name := range []string{"crash", "pipeline", "order", "redrive", "outbox"} {
+	for _, name := range []string{"crash", "cluster", "pipeline", "order", "redrive", "outbox"} {
 		t.Run(name, func(t *testing.T) {
 			if out, err := demo(t, program(t), name); err != nil {
 				t.Errorf("%v\n%s", err, out)
@@ -93,6 +93,8 @@ func TestBreaks(t *testing.T) {
 		green          []string // must not fail
 	}{
 		{"crash", "disk", []string{"delivered after an acknowledged delete|lost|receive counts going backwards"}, nil},
+		{"cluster", "disks", []string{"delivered after an acknowledged delete|lost|receive counts going backwards"},
+			[]string{"leaders killed"}},
 		{"pipeline", "claim",
 			[]string{"worker dies between completion and delete", "its redelivery was deleted", "tasks begun for it"},
 			[]string{"files written, identical", "left in the queue"}},

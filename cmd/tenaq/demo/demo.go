@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/cmd/tenaq/demo/cluster"
 	"tenaq/cmd/tenaq/demo/crash"
 	"tenaq/cmd/tenaq/demo/order"
 	"tenaq/cmd/tenaq/demo/outbox"
@@ -26,8 +27,8 @@ import (
 )
 
 // scenarios are what "tenaq demo" plays, in this order.
-var scenarios = []stage.Scenario{crash.Scenario, pipeline.Scenario, order.Scenario,
-	redrive.Scenario, outbox.Scenario}
+var scenarios = []stage.Scenario{crash.Scenario, cluster.Scenario, pipeline.Scenario,
+	order.Scenario, redrive.Scenario, outbox.Scenario}
 
 // scenarioMax bounds a scenario on a machine in trouble. Without --long each takes about ten
 // seconds.
@@ -57,9 +58,9 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Use:   "demo [SCENARIO]...",
 		Short: "Show the promises under kill -9, in a minute",
 		Long: `Show the promises under kill -9, in a minute. Each scenario starts a server of
-its own on a free loopback port, with its data in a temporary directory, and
-other processes that are killed at the worst moments. Then it checks the
-outcome. Without a name all scenarios run.
+its own, or a cluster, on free loopback ports, with its data in a temporary
+directory, and other processes that are killed at the worst moments. Then it
+checks the outcome. Without a name all scenarios run.
 
 Scenarios:
 ` + list.String() + `

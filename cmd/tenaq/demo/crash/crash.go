@@ -4,10 +4,8 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -55,7 +53,7 @@ func run(crew *stage.Crew) (rows []stage.Row) {
 		c.play()
 		report := audit.Check(c.load.History(), audit.Options{})
 		if len(report.Violations) > 0 {
-			c.keepHistory(report)
+			c.Must(c.KeepHistory(c.load.History(), report))
 		}
 		left, err := c.load.Left(c.Ctx)
 		c.Must(err)
@@ -170,16 +168,4 @@ func (c *crash) serverRows() []stage.Row {
 		ended = err.Error()
 	}
 	return []stage.Row{stage.Want(old, 0, c.load.OldHandlesRefused()), stage.Want(stop, 0, ended)}
-}
-
-// keepHistory writes the history to files, as evidence of a failure.
-func (c *crash) keepHistory(r *audit.Report) {
-	text, err := json.Marshal(c.load.History())
-	c.Must(err)
-	var findings []byte
-	for _, v := range r.Violations {
-		findings = fmt.Appendln(findings, v)
-	}
-	c.Must(os.WriteFile(filepath.Join(c.Dir, "violations.txt"), findings, 0o600))
-	c.Must(os.WriteFile(filepath.Join(c.Dir, "history.json"), text, 0o600))
 }

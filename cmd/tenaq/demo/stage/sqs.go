@@ -36,15 +36,19 @@ type SQS struct {
 	AWS      aws.Config
 	Endpoint string // empty for Amazon's
 	API      *sqs.Client
-	Server   *child.Server // nil if it is not ours
+	Server   *child.Server  // nil if it is not ours, or a cluster
+	Cluster  *child.Cluster // nil if there is none
 
 	queues []string // URLs of those that were made
 }
 
-// openSQS starts a server, or takes the one that the user named.
-func openSQS(ctx context.Context, e *Env) (s *SQS, err error) {
+// openSQS starts a server or the nodes of a cluster, or takes the server that the user named.
+func openSQS(ctx context.Context, e *Env, nodes int) (s *SQS, err error) {
 	s = &SQS{Env: e, Act: newAct(ctx), AWS: openConfig(), Outer: ctx}
-	if e.Other == nil {
+	switch {
+	case e.Other == nil && nodes > 0:
+		return s, s.startCluster(nodes)
+	case e.Other == nil:
 		return s, s.start()
 	}
 	s.Endpoint = e.Other.URL
@@ -55,10 +59,31 @@ func openSQS(ctx context.Context, e *Env) (s *SQS, err error) {
 	return s, nil
 }
 
+// config is that of servers and nodes.
+func (s *SQS) config(flags ...string) child.Config {
+	return child.Config{Program: s.Program, Dir: s.Dir, Args: append([]string{
+		"--log-level", "warn", "--alarm-minute", alarmMinute.String()}, flags...)}
+}
+
+// startCluster starts the nodes of a cluster. Endpoint is that of the first.
+func (s *SQS) startCluster(nodes int) error {
+	var err error
+	if s.Cluster, err = child.NewCluster(s.config(), nodes, nil); err != nil {
+		return err
+	}
+	if err := s.Cluster.Start(s.Outer); err != nil {
+		s.Cluster.Close()
+		return err
+	}
+	s.Endpoint = s.Cluster.Nodes[0].URL()
+	s.API = newClient(s.AWS, s.Endpoint)
+	s.Say("nodes on %s, data in %s", strings.Join(s.Cluster.URLs(), ", "), s.Dir)
+	return nil
+}
+
 func (s *SQS) start(flags ...string) error {
 	var err error
-	s.Server, err = child.New(child.Config{Program: s.Program, Dir: s.Dir, Args: append([]string{
-		"--log-level", "warn", "--alarm-minute", alarmMinute.String()}, flags...)})
+	s.Server, err = child.New(s.config(flags...))
 	if err != nil {
 		return err
 	}
@@ -222,6 +247,10 @@ func (s *SQS) Alarms() (names []string) {
 
 // close stops a server of our own, and deletes the queues on one that is not.
 func (s *SQS) close() {
+	if s.Cluster != nil {
+		s.Cluster.Close()
+		return
+	}
 	if s.Server != nil {
 		s.Server.Close()
 		return

@@ -28,6 +28,7 @@ type Scenario struct {
 	Name   string
 	Text   string // what happens, on one line
 	Run    func(c *Crew) []Row
+	Nodes  int             // of a cluster of its own; 0 for a single server
 	Roles  map[string]Role // of its other processes
 	Breaks []Break
 }
@@ -62,7 +63,7 @@ func (s *Scenario) Play(ctx context.Context, env *Env) (rows []Row, err error) {
 	if env.Program, err = os.Executable(); err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	queues, err := openSQS(ctx, env)
+	queues, err := openSQS(ctx, env, s.Nodes)
 	if err != nil {
 		return nil, err
 	}
