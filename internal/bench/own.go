@@ -18,8 +18,8 @@ import (
 	"tenaq/internal/child"
 )
 
-// Servers are the processes that a measurement starts: a server with empty queues, and a server
-// that does nothing.
+// Servers are the processes that a measurement starts: a server with empty queues, a server that
+// does nothing, and the nodes of a cluster.
 type Servers struct {
 	Dir    string // of the data; the temporary directory if empty
 	Signed bool
@@ -27,6 +27,7 @@ type Servers struct {
 
 	Temporary string // directory under Dir that Close removes
 	Server    *child.Server
+	Cluster   *child.Cluster
 	noop      *exec.Cmd
 }
 
@@ -35,12 +36,9 @@ const benchKey, benchSecret = "TENAQBENCH", "tenaq-bench-secret-of-a-server-that
 
 // Start starts the server, with its data in a directory of its own.
 func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
-	if o.Temporary, err = os.MkdirTemp(o.Dir, "tenaq-bench-"); err != nil {
-		return e, err
-	}
-	program, err := os.Executable()
+	program, err := o.prepare()
 	if err != nil {
-		return e, fmt.Errorf("find this program: %w", err)
+		return e, err
 	}
 	args := append([]string{"--log-level", "warn"}, o.Args...)
 	if o.Signed {
@@ -63,6 +61,32 @@ func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
 	e.Region = "us-east-1"
 	e.URL, err = url.Parse(o.Server.URL())
 	return e, err
+}
+
+// StartCluster starts the nodes of a cluster, with their data in directories of their own.
+func (o *Servers) StartCluster(ctx context.Context, nodes int) error {
+	program, err := o.prepare()
+	if err != nil {
+		return err
+	}
+	if o.Cluster, err = child.NewCluster(child.Config{Program: program, Dir: o.Temporary,
+		Args: append([]string{"--log-level", "warn"}, o.Args...)}, nodes, nil); err != nil {
+		return err
+	}
+	return o.Cluster.Start(ctx)
+}
+
+// prepare makes the directory for the data, and finds this program.
+func (o *Servers) prepare() (program string, err error) {
+	if o.Temporary == "" {
+		if o.Temporary, err = os.MkdirTemp(o.Dir, "tenaq-bench-"); err != nil {
+			return "", err
+		}
+	}
+	if program, err = os.Executable(); err != nil {
+		err = fmt.Errorf("find this program: %w", err)
+	}
+	return program, err
 }
 
 // Baseline starts the server that does nothing, and returns the contender that does the same work
@@ -101,7 +125,7 @@ func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	return New(w)
 }
 
-// Close stops both servers and removes the data.
+// Close stops all servers and removes the data.
 func (o *Servers) Close() (err error) {
 	if o.noop != nil {
 		_ = o.noop.Process.Signal(syscall.SIGTERM)
@@ -110,6 +134,10 @@ func (o *Servers) Close() (err error) {
 	if o.Server != nil {
 		err = o.Server.Stop()
 		o.Server.Close()
+	}
+	if o.Cluster != nil {
+		err = errors.Join(err, o.Cluster.Stop())
+		o.Cluster.Close()
 	}
 	if o.Temporary != "" {
 		err = errors.Join(err, os.RemoveAll(o.Temporary))

@@ -47,7 +47,7 @@ type bound struct {
 
 	// gross replaces it in the short form, and is far enough from the usual values that a busy
 	// machine does not fail. Only ratios have one. Measures without it are not judged in the short
-	// form.
+	// form, unless they count what must never happen, with the bound 0.
 	gross float64
 }
 
@@ -109,22 +109,22 @@ var Lines = []Line{
 	}, 2 << 30, measureOverload},
 }
 
-// Choose returns the lines with these names, or all lines for no names.
-func Choose(names []string) (lines []Line, err error) {
+// Choose returns the lines with these names out of all, or all lines for no names.
+func Choose(all []Line, names []string) (lines []Line, err error) {
 	if len(names) == 0 {
-		return Lines, nil
+		return all, nil
 	}
-	var all []string
-	for _, l := range Lines {
-		all = append(all, l.Name)
+	var known []string
+	for _, l := range all {
+		known = append(known, l.Name)
 	}
 	for _, name := range names {
-		i := slices.Index(all, name)
+		i := slices.Index(known, name)
 		if i < 0 {
 			return nil, cli.Usagef("the budget has no line %q: choose from %s", name,
-				strings.Join(all, ", "))
+				strings.Join(known, ", "))
 		}
-		lines = append(lines, Lines[i])
+		lines = append(lines, all[i])
 	}
 	return lines, nil
 }

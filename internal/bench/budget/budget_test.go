@@ -30,6 +30,7 @@ func TestBoundsAreJudged(t *testing.T) {
 		{memory, true, 9999, "not judged"},
 		{atMost("refused", 0, "requests", 0), false, 0, "yes"},
 		{atMost("refused", 0, "requests", 0), false, 1, "no"},
+		{atMost("refused", 0, "requests", 0), true, 1, "no"},
 	} {
 		r := tt.bound.judge("line", tt.short, measure{tt.bound.what, tt.value, ""})
 		if got := r.verdict(); got != tt.want {
@@ -56,9 +57,9 @@ func TestLinesThatFail(t *testing.T) {
 }
 
 // The short form judges ratios and nothing else, far below the bounds, and every line has something
-// to judge but idle.
+// to judge but idle and copy.
 func TestBudgetLines(t *testing.T) {
-	for _, l := range Lines {
+	for _, l := range slices.Concat(Lines, ClusterLines) {
 		for _, b := range l.bounds {
 			switch {
 			case b.gross == 0 && b.unit == "":
@@ -69,7 +70,8 @@ func TestBudgetLines(t *testing.T) {
 				t.Errorf("%s: %s: the short form wants %v and the full one %v", l.Name, b.what, b.gross, b.is)
 			}
 		}
-		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 }) && l.Name != "idle" {
+		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 || b.is == 0 }) &&
+			l.Name != "idle" && l.Name != "copy" {
 			t.Errorf("%s: the short form judges nothing", l.Name)
 		}
 	}

@@ -216,8 +216,11 @@ func (e *env) proc(file string) string {
 const clockTick = 10 * time.Millisecond
 
 // processor returns the CPU time that the server has used.
-func (e *env) processor() (time.Duration, error) {
-	text, err := os.ReadFile(e.proc("stat"))
+func (e *env) processor() (time.Duration, error) { return processorOf(e.own.Server.PID()) }
+
+// processorOf returns the CPU time that a process has used.
+func processorOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, err
 	}

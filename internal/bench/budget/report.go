@@ -54,7 +54,7 @@ func (b bound) judge(line string, short bool, m measure) Row {
 		Note: m.note, bound: b}
 	limit := b.is
 	if short {
-		if limit = b.gross; limit == 0 {
+		if limit = b.gross; limit == 0 && b.is != 0 {
 			return r
 		}
 	}
