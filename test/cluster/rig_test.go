@@ -63,8 +63,8 @@ func TestMain(m *testing.M) {
 // grace is for how long at most a new leader hides what was in flight under the one before.
 const grace = 10 * time.Second
 
-// tolerance is how much earlier than after a second a message may become visible again. Where broker
-// time is behind the wall clock, as it can be after a failover, it is a twentieth faster. [CLOCK-4]
+// tolerance is how much earlier than after a second a message may become visible again. Where
+// broker time is behind the wall clock, as after a failover, it is a twentieth faster. [CLOCK-4]
 const tolerance = time.Second/20 + 20*time.Millisecond
 
 // A rig is a cluster under load, and an account of what its clients saw.
