@@ -25,6 +25,7 @@ func kills() int { return proof.Count(4, 12, 40, 1_000) }
 // What was acknowledged survives the death of any node, however often leaders die, and in the end
 // all nodes have the same rows.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(*rig, uint64){"standard": (*rig).standard, "FIFO": (*rig).fifo} {
 		for i := range 2 {
 			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestNetwork(t *testing.T) {
 	r.fifo(seed)
 	r.judge(func(ctx context.Context) error {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		for range proof.Count(1, 1, 3, 60) {
+		for range proof.Count(1, 1, 2, 60) {
 			for _, what := range rng.Perm(5) {
 				leader, err := r.Leader(ctx)
 				if err != nil {

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	parallel := false
 	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
 	if !parallel {
-		_ = flag.Set("test.parallel", "4") // most of the time is spent waiting for elections
+		_ = flag.Set("test.parallel", "6") // most of the time is spent waiting for elections
 	}
 	var err error
 	if buildDir, err = os.MkdirTemp("", "tenaq-cluster-"); err != nil {
