@@ -15,7 +15,7 @@ PURE_GO     := CGO_ENABLED=0 $(GO)
 RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that take longest come first, or the others would wait for them at the end.
-LONGEST     := ./cmd/tenaq ./test/sdk ./outbox/pgoutbox ./redrive
+LONGEST     := ./cmd/tenaq ./test/sdk ./outbox/pgoutbox ./redrive ./internal/cluster/group
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
@@ -131,15 +131,17 @@ proofs: export TENAQ_EFFORT = hard
 proofs: ## try to break the promises, with the counts that a change has to survive, in at most 8 minutes
 	$(PROVE) ./internal/engine ./internal/engine/verify -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)'
 	$(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
+	$(PROVE) ./internal/cluster/group -run '^Test(Faults|Linearizable|LeadersDie|PowerCutsDuringCopy)'
 	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'
 	$(PROVE) ./test/crash
 	$(PROVE) ./test/mutants
 
 proofs-long: export TENAQ_EFFORT = long
-proofs-long: build ## the longest of them for an hour or two
+proofs-long: build ## the longest of them for two or three hours
 	$(PROVE) ./internal/engine -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere)$$' -timeout 120m
 	$(PROVE) ./internal/broker -run '^TestCrashes' -timeout 120m
+	$(PROVE) ./internal/cluster/group -run '^Test(Faults|Linearizable)' -timeout 180m
 	$(PROVE) ./internal/kv/pebblekv -run '^Test(Faults|Damage)' -timeout 120m
 	$(PROVE) ./internal/server -run '^TestFault' -timeout 120m
 	$(PROVE) ./test/crash -timeout 120m

@@ -67,11 +67,11 @@ type hastyBatch struct {
 }
 
 func (b hastyBatch) Force() (wait func() error) {
-	wait = b.Batch.Force()
+	forced := b.Batch.Force()
 	if !b.store.hasty.Load() {
-		return wait
+		return forced
 	}
-	go func() { b.store.lost.CompareAndSwap(false, wait() != nil) }()
+	go func() { b.store.lost.CompareAndSwap(false, forced() != nil) }()
 	return func() error {
 		if b.store.lost.Load() {
 			return kv.ErrLost
