@@ -160,7 +160,7 @@ func Open(cfg Config) (_ *Node, err error) {
 	n.client = n.newClient()
 	now := time.Now()
 	n.ledLast.Store(&now)
-	refused := reasons{log: cfg.Logger}
+	refused := refusals{log: cfg.Logger, said: make(map[string]time.Time)}
 	if n.port, err = wire.Listen(wire.Config{Listen: cfg.Listen, Identity: cfg.Identity,
 		Token: cfg.Token, Refused: refused.note}); err != nil {
 		return nil, fmt.Errorf("%w: correct --cluster-listen, or stop what has the address", err)

@@ -2,10 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -86,29 +83,4 @@ func (n *Node) trouble() string {
 		return fmt.Sprintf("free disk space is below the reserve: the cluster refuses sends until there is room on the disk of %s", n.cfg.Dir)
 	}
 	return ""
-}
-
-// reasons logs why connections of other ends are refused, each reason once for each end.
-type reasons struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (r *reasons) note(from net.Addr, err error) {
-	host := ""
-	if from != nil {
-		host, _, _ = net.SplitHostPort(from.String())
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := host + " " + err.Error()
-	if r.seen[key] || errors.Is(err, net.ErrClosed) {
-		return
-	}
-	if r.seen == nil || len(r.seen) >= 100 {
-		r.seen = make(map[string]bool)
-	}
-	r.seen[key] = true
-	r.log.Warn("connection of another node refused", "address", host, "error", err)
 }
