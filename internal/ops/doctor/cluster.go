@@ -85,7 +85,11 @@ func CheckCluster(s *cluster.Status, reserve int64) (findings []Finding) {
 }
 
 func checkLeader(s *cluster.Status) Finding {
-	switch {
+	switch own := slices.IndexFunc(s.Waiting, func(w cluster.Waiting) bool {
+		return w.ID == s.Node && w.Trouble != ""
+	}); {
+	case s.Group == "" && own >= 0: // which ends with what to do
+		return problem("", "this node belongs to no cluster yet: %s", s.Waiting[own].Trouble)
 	case s.Group == "":
 		return problem("start the other new nodes with the same --cluster-peers, or admit this one to a cluster: tenaq cluster join "+
 			cluster.Short(s.Node), "this node belongs to no cluster yet")
@@ -175,17 +179,17 @@ func checkVersions(s *cluster.Status) Finding {
 }
 
 func checkWaiting(s *cluster.Status) Finding {
-	if len(s.Waiting) == 0 {
+	var says []string
+	var id string
+	for _, w := range s.Waiting {
+		if w.ID != s.Node {
+			id = cluster.Short(w.ID)
+			says = append(says, fmt.Sprintf("%s (%s)", w.Address, id))
+		}
+	}
+	if says == nil || s.Group == "" {
 		return Finding{}
 	}
-	var says []string
-	for _, w := range s.Waiting {
-		if w.Trouble != "" {
-			return warning("", "%s", w.Trouble) // the node that answers knows more than that
-		}
-		says = append(says, fmt.Sprintf("%s (%s)", w.Address, cluster.Short(w.ID)))
-	}
-	id := cluster.Short(s.Waiting[0].ID)
 	return warning(fmt.Sprintf("admit it: tenaq cluster join %s; in the place of a lost node: tenaq cluster replace OLD %s", id, id),
 		"waiting to be admitted: %s", strings.Join(says, ", "))
 }

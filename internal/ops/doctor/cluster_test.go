@@ -64,8 +64,7 @@ func TestCheckCluster(t *testing.T) {
 		{"waiting for others", func(s *cluster.Status) {
 			*s = cluster.Status{Node: "0d", Waiting: []cluster.Waiting{{ID: "0d", Trouble: "n2 does not answer: start it"}}}
 		}, map[string]string{
-			"cluster/leader":        "problem this node belongs to no cluster yet",
-			"cluster/waiting nodes": "warning n2 does not answer: start it"}},
+			"cluster/leader": "problem this node belongs to no cluster yet: n2 does not answer: start it"}},
 		{"removed", func(s *cluster.Status) { s.Node = "0d" }, map[string]string{
 			"cluster/membership": "problem the node that answers was removed"}},
 		{"clocks", func(s *cluster.Status) { s.Members[1].Clock = -0.7; s.Members[2].Clock = 90 }, map[string]string{
