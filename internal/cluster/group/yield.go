@@ -98,19 +98,28 @@ func (g *Group) HandOver(ctx context.Context, to raft.ServerID) error {
 // during a transfer, and takes the next ones when the transfer fails. Of one session, those would
 // not follow the last commit, and every node would stop.
 func (g *Group) transfer(to raft.ServerID) error {
-	err := errors.New("no other voter answers")
+	var attempts []func() raft.Future
 	for _, s := range g.successors() {
-		if to != "" && s.ID != to {
-			continue
+		if to == "" || s.ID == to {
+			attempts = append(attempts, func() raft.Future {
+				return g.raft.LeadershipTransferToServer(s.ID, s.Address)
+			})
 		}
-		err = g.await(g.raft.LeadershipTransferToServer(s.ID, s.Address))
-		if g.raft.State() != raft.Leader {
-			return nil
-		}
-		for errors.Is(err, raft.ErrLeadershipTransferInProgress) && !g.isEnded() {
-			// the end of the last attempt, which Raft notes after it has answered
-			g.pause(g.cfg.Heartbeat / 100)
-			err = g.await(g.raft.LeadershipTransferToServer(s.ID, s.Address))
+	}
+	if len(attempts) == 0 && to == "" {
+		attempts = append(attempts, g.raft.LeadershipTransfer) // an answer may only be late
+	}
+	err := errors.New("that node does not answer, or has no vote")
+	for _, attempt := range attempts {
+		for {
+			err = g.await(attempt())
+			if g.raft.State() != raft.Leader {
+				return nil
+			}
+			if !errors.Is(err, raft.ErrLeadershipTransferInProgress) || g.isEnded() {
+				break
+			}
+			g.pause(g.cfg.Heartbeat / 100) // Raft notes the end of an attempt after it has answered
 		}
 	}
 	return err

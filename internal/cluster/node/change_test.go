@@ -302,11 +302,9 @@ func TestEmptyNodeNeverVotes(t *testing.T) {
 	lost := r.machines[0]
 	r.start(r.machines...)
 	r.settle(r.machines...)
-	for r.leader() == lost {
-		if err := lost.node.HandOver(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.await("another node leads", func() bool {
+		return r.leader() != lost || lost.node.HandOver(t.Context()) == nil && r.leader() != lost
+	})
 	lost.kill()
 	lost.wipe()
 	lost.address = "[::ffff:" + strings.Replace(lost.listen, ":", "]:", 1) // the same port
