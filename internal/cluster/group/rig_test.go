@@ -33,6 +33,7 @@ type rig struct {
 	nodes   []*node
 	voters  int // the first of them; the others are not started
 	network *network
+	made    time.Time
 	grace   time.Duration           // of the brokers
 	cut     uint64                  // entries after which the log is cut
 	wrap    func(kv.Store) kv.Store // what a broker writes to, unless nil
@@ -88,6 +89,7 @@ type node struct {
 	id   raft.ServerID
 	disk *crashdisk.Disk
 
+	drift  time.Duration                    // that its wall clock gains in a second
 	wall   atomic.Int64                     // nanoseconds by which its wall clock is ahead
 	free   atomic.Uint64                    // space on the disk
 	paused atomic.Pointer[chan struct{}]    // closed when it goes on
@@ -125,7 +127,7 @@ func newRig(t testing.TB, rng *rand.Rand) *rig {
 
 // newMachines returns a rig before anything runs, with one machine more than there will be voters.
 func newMachines(t testing.TB, rng *rand.Rand, voters int) *rig {
-	r := &rig{t: t, rng: rng, voters: voters, cut: 25, begun: make(map[sessionAt]bool),
+	r := &rig{t: t, rng: rng, voters: voters, cut: 25, made: time.Now(), begun: make(map[sessionAt]bool),
 		network: newNetwork(rand.New(rand.NewPCG(rng.Uint64(), 4)))}
 	for i := range voters + 1 {
 		n := &node{rig: r, id: raft.ServerID(fmt.Sprintf("n%d", i+1)), disk: crashdisk.New()}
@@ -312,7 +314,8 @@ func (n *node) lead(term Term) error {
 		Grace: n.rig.grace,
 		Wall: func() time.Time {
 			p.awake()
-			return time.Now().Add(time.Duration(n.wall.Load()))
+			drift := time.Duration(time.Since(n.rig.made).Seconds() * float64(n.drift))
+			return time.Now().Add(time.Duration(n.wall.Load()) + drift)
 		},
 		Engine: engine.Config{Region: "elsewhere", InFlightMax: 120_000, Fault: func(s string) {
 			panic(s)
