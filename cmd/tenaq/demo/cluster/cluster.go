@@ -32,6 +32,9 @@ const (
 	tolerance  = visibility/20 + 20*time.Millisecond
 )
 
+// settleMax is how long the nodes may take to have the same rows once no client is there.
+const settleMax = 30 * time.Second
+
 // A play is a run of the scenario.
 type play struct {
 	*stage.Crew
@@ -169,9 +172,11 @@ func (p *play) collect() {
 	if !o.Ours {
 		return
 	}
+	ctx, cancel := context.WithTimeout(p.Ctx, settleMax)
+	defer cancel()
 	if p.Broken != "" {
 		o.Differ = "the third node is dead"
-	} else if _, err := p.Cluster.Settled(p.Ctx, len(p.Cluster.Nodes)); err != nil {
+	} else if _, err := p.Cluster.Settled(ctx, len(p.Cluster.Nodes)); err != nil {
 		o.Differ = err.Error()
 	}
 	o.Ended = "0"
