@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -24,7 +25,13 @@ import (
 	"tenaq/internal/cluster/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait most of the time
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // A rig is some machines on loopback addresses that no other test has.
 type rig struct {
@@ -94,7 +101,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-const beat = 400 * time.Millisecond
+const beat = 500 * time.Millisecond
 
 func (m *machine) open() error {
 	cfg := Config{Dir: m.dir, Listen: m.listen, Advertise: m.address, Peers: m.peers,
@@ -188,8 +195,8 @@ func (m *machine) id() raft.ServerID { return m.node.id }
 func (r *rig) await(what string, is func() bool) {
 	r.t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > 60*time.Second {
-			r.t.Fatalf("after a minute it is still not so that %s", what)
+		if time.Since(begun) > 2*time.Minute {
+			r.t.Fatalf("after two minutes it is still not so that %s", what)
 		}
 	}
 }
