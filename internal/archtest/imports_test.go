@@ -183,7 +183,7 @@ var may = map[string][]string{
 
 	// What examines and watches endpoints for operators.
 	"internal/ops/doctor": {
-		"internal/cli", "internal/cluster", "internal/door/policy", "internal/settings", "internal/work/sqsqueue",
+		"internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/settings", "internal/work/sqsqueue",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
 	},
 	"internal/ops/sweep": {"claims", "internal/cli", "producer", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -14,16 +15,19 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/cluster"
+	"tenaq/internal/cluster/wire"
 )
 
 // Bounds of what is well in a cluster.
 const (
-	lagWarns      = 1000                   // entries; a node that is further behind gets no vote
-	clocksWarn    = 500 * time.Millisecond // between two nodes
-	copyNeeds     = 1 << 30                // free bytes, for a copy of the rows
-	clusterLack   = "is not a node of a cluster"
-	startANode    = "start nodes until a majority runs, and check that they reach each other; docs/cluster.md says what to do if they are lost"
-	joinTwoOthers = "start nodes with empty data directories until there are three, and admit each: tenaq cluster join NODE"
+	lagWarns   = 1000                   // entries; a node that is further behind gets no vote
+	clocksWarn = 500 * time.Millisecond // between two nodes
+	copyNeeds  = 1 << 30                // free bytes, for a copy of the rows
+
+	certificateWarns = 30 * 24 * time.Hour
+	clusterLack      = "is not a node of a cluster"
+	startANode       = "start nodes until a majority runs, and check that they reach each other; docs/cluster.md says what to do if they are lost"
+	joinTwoOthers    = "start nodes with empty data directories until there are three, and admit each: tenaq cluster join NODE"
 )
 
 // examineCluster asks the server for its cluster. A server that has none, and one of an earlier
@@ -46,6 +50,32 @@ func (d *Doctor) examineCluster(ctx context.Context) {
 	default:
 		d.seen = append(d.seen, CheckCluster(&status, d.settings.DiskReserve)...)
 	}
+}
+
+// checkIdentity looks when the certificate of the node of this configuration expires: without one,
+// no other node talks to it.
+func checkIdentity(dir string, now time.Time) Finding {
+	if dir == "" {
+		return Finding{}
+	}
+	const renew = "make another one with tenaq cluster ca node, and put its node.pem and node-key.pem in the place of those in "
+	id, err := wire.OpenIdentity(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return unchecked("run this as the user of the server", "%v", err)
+	}
+	var ends time.Time
+	if err == nil {
+		ends, err = id.Ends()
+	}
+	left := ends.Sub(now)
+	switch {
+	case err != nil:
+		return problem(renew+dir, "%v", err)
+	case left < certificateWarns:
+		return warning(renew+dir, "it expires in %s, and other nodes refuse this one then",
+			cli.RoughDuration(left))
+	}
+	return fine("valid until %s", ends.UTC().Format(time.DateOnly))
 }
 
 // GetCluster asks a server for the state of its cluster.

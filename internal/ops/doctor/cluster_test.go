@@ -2,13 +2,16 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"tenaq/internal/cli"
 	"tenaq/internal/cluster"
+	"tenaq/internal/cluster/wire"
 	"tenaq/internal/settings"
 )
 
@@ -95,6 +98,20 @@ func TestCheckCluster(t *testing.T) {
 			t.Errorf("%s: %s found nothing", tt.name, at)
 		}
 	}
+}
+
+func TestCheckIdentity(t *testing.T) {
+	authority, dir := t.TempDir(), t.TempDir()
+	if err := errors.Join(wire.NewAuthority(authority), wire.NewCertificate(authority, dir)); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if got := checkIdentity("", now); got.State != "" {
+		t.Errorf("no node: got %+v, want nothing", got)
+	}
+	expect(t, "new", checkIdentity(dir, now), OK, "valid until 20")
+	expect(t, "soon", checkIdentity(dir, now.AddDate(2, 0, -10)), Warning, "it expires in ")
+	expect(t, "nowhere", checkIdentity(t.TempDir(), now), Problem, "ca.pem: no such file")
 }
 
 // A server without a cluster has no findings about one; a key that may not see it is a gap.

@@ -66,6 +66,8 @@ func (d *Doctor) Examine(ctx context.Context, queues []string) (*Report, error) 
 	started := time.Now()
 	steps := &clockSteps{}
 	d.examineMachine(ctx)
+	d.find("machine, node of a cluster", "certificate",
+		checkIdentity(d.settings.ClusterIdentity, time.Now()))
 	steps.look(time.Now())
 	d.examineEndpoint(ctx)
 	steps.look(time.Now())
