@@ -2,6 +2,7 @@ package broker
 
 import (
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,9 +117,9 @@ func TestIdleLeaderStamps(t *testing.T) {
 				}
 				r, ended := runLost(t, cfg)
 				time.Sleep(time.Minute)
-				before := store.forced
+				before := store.forced.Load()
 				time.Sleep(day)
-				stamps := store.forced - before
+				stamps := store.forced.Load() - before
 				r.Abandon()
 				<-ended
 				if !cluster {
@@ -127,7 +128,7 @@ func TestIdleLeaderStamps(t *testing.T) {
 					}
 					return
 				}
-				if want := int(day / stampEvery); stamps < want-1 || stamps > want+1 {
+				if want := int64(day / stampEvery); stamps < want-1 || stamps > want+1 {
 					t.Errorf("an idle day wrote %d times, want %d", stamps, want)
 				}
 				cfg.Applied = time.Now()
@@ -143,7 +144,7 @@ func TestIdleLeaderStamps(t *testing.T) {
 // A countingStore counts the batches that were forced and wrote something.
 type countingStore struct {
 	kv.Store
-	forced int
+	forced atomic.Int64
 }
 
 func (s *countingStore) NewBatch() kv.Batch { return &countingBatch{s.Store.NewBatch(), s} }
@@ -155,7 +156,7 @@ type countingBatch struct {
 
 func (b *countingBatch) Force() (wait func() error) {
 	if b.Len() > 0 {
-		b.store.forced++
+		b.store.forced.Add(1)
 	}
 	return b.Batch.Force()
 }
