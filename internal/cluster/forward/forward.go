@@ -199,8 +199,8 @@ func (f *Forwarder) ask(
 	return res, sent, err
 }
 
-// watch gives a request up when the node at its address was replaced so long ago that it would know.
-// Nothing else ends a request to a machine that is lost. Stop ends the watch.
+// watch gives a request up when the node at its address was replaced so long ago that it would
+// know. Nothing else ends a request to a machine that is lost. Stop ends the watch.
 func (f *Forwarder) watch(address string, giveUp func()) (stop func()) {
 	var done atomic.Bool
 	replaced := false // when it was looked last

@@ -62,9 +62,9 @@ func (g *Group) cutLogs() {
 	}
 }
 
-// checkRows refuses rows that lack what a snapshot stands for, because they were removed or put back
-// to an earlier moment. Raft does not deliver those entries again, and later ones of another session
-// would count as fenced.
+// checkRows refuses rows that lack what a snapshot stands for, because they were removed or put
+// back to an earlier moment. Raft does not deliver those entries again, and later ones of another
+// session would count as fenced.
 func (g *Group) checkRows() error {
 	m, err := g.snapshot()
 	if m == nil {

@@ -240,7 +240,8 @@ func (n *node) spoil() {
 	}
 }
 
-// win makes a node win an election, without a word to the leader's broker. Nothing may be under way.
+// win makes a node win an election, without a word to the leader's broker. Nothing may be under
+// way.
 func (n *node) win() {
 	n.rig.t.Helper()
 	if err := n.rig.leader().group.raft.LeadershipTransferToServer(n.id,

@@ -143,8 +143,8 @@ type life struct {
 	done     []porcupine.Operation
 }
 
-// lifeOps is how many operations each client of a queue tries, and livesEach how many queues a group
-// of machines has.
+// lifeOps is how many operations each client of a queue tries, and livesEach how many queues a
+// group of machines has.
 const lifeOps, livesEach = 12, 2
 
 // pauseLeader pauses a leader for so long that another node is elected, and not so long that its

@@ -56,8 +56,8 @@ type takeover struct {
 	least, most time.Duration
 }
 
-// takeOver notes one, of a broker that was opened at some time after began. Broker time goes on from
-// the last stamp of the leader before, and gains a second at most, if this node was there.
+// takeOver notes one, of a broker that was opened at some time after began. Broker time goes on
+// from the last stamp of the leader before, and gains a second at most, if this node was there.
 func (r *rig) takeOver(term Term, before time.Time, began time.Time) {
 	stamp := r.stamp(term.Store)
 	since := time.Since(term.Applied) + time.Second + time.Millisecond

@@ -89,8 +89,8 @@ func (s *story) flip(disk *crashdisk.Disk, dir string) string {
 	return name
 }
 
-// outside returns what runs functions outside of a bubble that begins later: Pebble leaves goroutines
-// behind when it refuses a store.
+// outside returns what runs functions outside of a bubble that begins later: Pebble leaves
+// goroutines behind when it refuses a store.
 func outside(t *testing.T) func(f func()) {
 	work, done := make(chan func()), make(chan struct{})
 	go func() {

@@ -39,8 +39,8 @@ func TestFaults(t *testing.T) {
 	total.report(t)
 }
 
-// The stories find losses where there are some: in groups whose leader acknowledges what it has only
-// proposed.
+// The stories find losses where there are some: in groups whose leader acknowledges what it has
+// only proposed.
 func TestFaultsFindLosses(t *testing.T) {
 	rng := proof.Random(t)
 	for range 20 {

@@ -139,7 +139,8 @@ func (n *Node) noteOutside(leader string, members []raft.Server, problem string)
 	if problem != n.problem {
 		n.problem, n.problemFrom, n.problemSaid = problem, time.Now(), false
 	}
-	if !n.problemSaid && time.Since(n.problemFrom) >= n.cfg.Heartbeat { // nodes that start take a while
+	// Nodes that start at the same time find each other before anything is said.
+	if !n.problemSaid && time.Since(n.problemFrom) >= n.cfg.Heartbeat {
 		n.problemSaid = true
 		n.cfg.Logger.Warn("this node is not in the cluster yet", "reason", problem)
 	}

@@ -58,8 +58,8 @@ func readMembership(log *raftlog.Store) (m membership, err error) {
 }
 
 // Adopt makes the node of an empty log the founder of a group that has no other member yet. Its
-// rows are already in the state of the group, at group.Founded. The address is where other nodes will reach it. To
-// adopt the same group again changes nothing.
+// rows are already in the state of the group, at group.Founded. The address is where other nodes
+// will reach it. To adopt the same group again changes nothing.
 func Adopt(log *pebblekv.Log, id pebblekv.ID, address string) error {
 	store := raftlog.Open(log, groupNumber)
 	m, err := readMembership(store)

@@ -125,7 +125,7 @@ type Node struct {
 	mu          sync.Mutex
 	seats       map[raft.ServerID]seat // of the other members, while this node leads
 	waiting     map[raft.ServerID]heard
-	moved       map[raft.ServerID]raft.ServerAddress // where members say that they are, if it is new
+	moved       map[raft.ServerID]raft.ServerAddress // where members say that they are
 	members     []raft.Server                        // of a group that this node is not in yet
 	problem     string                               // why not
 	problemFrom time.Time                            // since when

@@ -34,7 +34,9 @@ func (r *refusals) note(from net.Addr, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(r.said, func(_ string, at time.Time) bool { return now.Sub(at) >= refusedEvery })
+	maps.DeleteFunc(r.said, func(_ string, at time.Time) bool {
+		return now.Sub(at) >= refusedEvery
+	})
 	if _, ok := r.said[host]; ok || len(r.said) >= refusedMax {
 		return
 	}
