@@ -125,8 +125,9 @@ func (w *working) create(ctx context.Context, name string, fifo bool) (url strin
 	return url, nil
 }
 
-// fillers is how many connections fill a queue.
-const fillers = 16
+// fillers is how many connections fill a queue. A request that fails is sent again fillTries times,
+// which may leave more messages in the queue than were asked for.
+const fillers, fillTries = 16, 5
 
 // fill sends the messages that wait in the queue, as many per request as fit.
 func (w *working) fill(ctx context.Context, depth int64, done func(float64)) error {
@@ -146,8 +147,14 @@ func (w *working) fill(ctx context.Context, depth int64, done func(float64)) err
 				return nil
 			}
 			sent := false
-			for !sent && err == nil {
-				if sent, err = c.send(ctx, int(min(depth-from, batch))); !sent && err == nil {
+			for tries := 0; !sent && err == nil; {
+				sent, err = c.send(ctx, int(min(depth-from, batch)))
+				switch {
+				case err != nil && tries < fillTries: // another node takes the lead
+					tries++
+					time.Sleep(time.Second)
+					err = c.open(ctx)
+				case !sent && err == nil:
 					time.Sleep(throttledPause)
 					err = ctx.Err()
 				}
