@@ -43,7 +43,15 @@ func (s *Store) Checkpoint() (c *Checkpoint, err error) {
 	if err := c.Remove(); err != nil {
 		return nil, err
 	}
-	if err := s.db.Checkpoint(c.Dir, pebble.WithFlushedWAL()); err != nil {
+	return s.writeCheckpoint(c, pebble.WithFlushedWAL())
+}
+
+// writeCheckpoint writes the files of a checkpoint, or leaves none. Pebble panics when it cannot
+// sync the directory.
+func (s *Store) writeCheckpoint(
+	c *Checkpoint, how ...pebble.CheckpointOption,
+) (*Checkpoint, error) {
+	if err := guard(func() error { return s.db.Checkpoint(c.Dir, how...) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a checkpoint of %s: %w", s.dir, err), c.Remove())
 	}
 	return c, nil

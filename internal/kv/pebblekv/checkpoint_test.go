@@ -4,11 +4,14 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv"
 	"tenaq/internal/kv/kvtest"
@@ -145,4 +148,50 @@ func TestCheckpointWithoutRoom(t *testing.T) {
 		t.Error("the store does not go on")
 	}
 	mustClose(t, s)
+}
+
+// Whatever operation on a checkpoint fails, that is an error of the checkpoint: the store goes on,
+// and the next checkpoint is made.
+func TestCheckpointFaults(t *testing.T) {
+	failed := 0
+	for k := int64(1); ; k++ {
+		var ops atomic.Int64
+		hit := false
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, checkpointName) &&
+				ops.Add(1) == k {
+				hit = true
+				return &os.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
+			}
+			return nil
+		}))
+		s := mustOpen(t, small(fs, "data", mustNotFail(t)))
+		ops.Store(0)
+		hit = false
+		c, err := s.Checkpoint()
+		switch {
+		case err == nil:
+		case !hit || c != nil || !errors.Is(err, syscall.ENOSPC):
+			t.Errorf("operation %d: %v, %v", k, c, err)
+		default:
+			failed++
+		}
+		more := hit
+		ops.Store(k) // nothing fails from now on
+		if set(s, "on"); keys(s) != "on" {
+			t.Errorf("operation %d: the store does not go on", k)
+		}
+		if c, err = s.Checkpoint(); err != nil {
+			t.Errorf("operation %d: the next checkpoint: %v", k, err)
+		} else if err := c.Remove(); err != nil {
+			t.Error(err)
+		}
+		mustClose(t, s)
+		if !more {
+			break
+		}
+	}
+	if failed < 5 {
+		t.Errorf("%d operations failed: too few for a proof", failed)
+	}
 }

@@ -3,13 +3,19 @@ package pebblekv
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/kv/kvtest/crashdisk"
 	"tenaq/internal/testing/proof"
 )
 
@@ -127,4 +133,86 @@ func readRows(t *testing.T, disk vfs.FS, fatal func(error)) error {
 		s.store.fail("compact", err)
 	}
 	return s.Close()
+}
+
+// Whatever operation of the disk fails while entries are applied, flushed and copied, the program
+// ends with a sentence or is unharmed, and after a power cut the rows are those of the position:
+// none that a flush has waited for is missing.
+func TestStateFaults(t *testing.T) {
+	seed := proof.Seed(t)
+	rng := rand.New(rand.NewPCG(seed, 14))
+	healthy := &faultyDisk{disk: crashdisk.New()}
+	if _, err := healthy.stateScript(new(atomic.Uint64)); err != nil {
+		t.Fatal(err)
+	}
+	operations, ended := healthy.count.Load(), 0
+	for range trials(120) {
+		d := &faultyDisk{disk: crashdisk.New(), fault: fault{k: 1 + rng.Int64N(operations),
+			err:   []syscall.Errno{syscall.EIO, syscall.ENOSPC}[rng.IntN(2)],
+			after: rng.IntN(2) == 0, last: rng.IntN(2) == 0}}
+		var flushed atomic.Uint64
+		marks, err := d.stateScript(&flushed)
+		least := flushed.Load()
+		if err != nil {
+			ended++
+			if d.hit.Load() == nil ||
+				errors.Is(err, ErrFull) != (d.fault.err == syscall.ENOSPC) && !d.fault.last {
+				t.Errorf("%v: %v", d.fault, err)
+			}
+		}
+		cut := d.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+		s, err := OpenState(small(cut, "/data", mustNotFail(t)), groupID)
+		if err != nil {
+			t.Errorf("%v: not recovered: %v", d.fault, err)
+			continue
+		}
+		p := s.Position()
+		if want, ok := marks.Load(p.Index); p.Index < least || p.Index > 0 && (!ok || want != p.Mark) {
+			t.Errorf("%v: came back at %+v, flushed up to %d", d.fault, p, least)
+		}
+		rows := 0
+		for range s.Scan(nil, nil) {
+			rows++
+		}
+		if rows != int(p.Index) {
+			t.Errorf("%v: %d rows at entry %d", d.fault, rows, p.Index)
+		}
+		closeStates(t, s)
+	}
+	t.Logf("%d operations; %d faults ended the program", operations, ended)
+	if ended == 0 {
+		t.Error("no fault ended the program")
+	}
+}
+
+// stateScript applies entries to a state, each of which adds a row, and notes their marks and the
+// last one that a flush has waited for. It ends with the first fault.
+func (d *faultyDisk) stateScript(flushed *atomic.Uint64) (marks *sync.Map, err error) {
+	marks = new(sync.Map)
+	return marks, untilFatal(func(fatal func(error)) error {
+		o := small(errorfs.Wrap(d.disk, errorfs.InjectorFunc(d.inject)), "/data", fatal)
+		s, err := OpenState(o, groupID)
+		if err != nil {
+			return err
+		}
+		for i := range byte(200) {
+			w := s.NewWrites()
+			w.Set([]byte{1, i}, make([]byte, 1000))
+			p := Position{Index: uint64(i) + 1, Mark: s.Mark().Next(w.Bytes())}
+			marks.Store(p.Index, p.Mark)
+			if err := s.Apply(p, w.Bytes()); err != nil {
+				return err
+			}
+			switch i % 40 {
+			case 20:
+				s.Flush()()
+				flushed.Store(p.Index)
+			case 30: // which may fail without harm
+				if c, err := s.Checkpoint(); err == nil {
+					_ = c.Remove()
+				}
+			}
+		}
+		return s.Close()
+	})
 }

@@ -268,11 +268,7 @@ func (s *State) Checkpoint() (*Checkpoint, error) {
 		ID: s.id, Commit: m.Number, fs: at.raw,
 		Witness: witnessBytes(slot{id: s.id, turn: 1, mark: mark{m.Number, m.Hash}})}
 	s.Flush()()
-	if err := s.store.db.Checkpoint(c.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("make a checkpoint of %s: %w", s.store.dir, err),
-			c.Remove())
-	}
-	return c, nil
+	return s.store.writeCheckpoint(c)
 }
 
 // Close releases the directory. What was not flushed is lost, and the log has it.
