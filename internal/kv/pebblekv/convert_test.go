@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -116,8 +116,21 @@ func TestConvert(t *testing.T) {
 // complete log and state. A second conversion completes what the first one began.
 func TestConvertPowerCuts(t *testing.T) {
 	rng := proof.Random(t)
-	var before, after int
-	for at, more := int64(1), true; more; at++ {
+	before, after := convertCuts(t, rng, int64(proof.Count(4, 1, 1, 1)), "/")
+	// Background work makes the number of operations vary, but not of those at the end.
+	rest, done := convertCuts(t, rng, 1, "/data/raft.new")
+	t.Logf("%d cuts before the end, %d after", before+rest, after+done)
+	if before < 20 || done < 3 {
+		t.Errorf("%d times the store and %d times the node: too few for a proof", before, done)
+	}
+}
+
+// convertCuts cuts the power at each operation, or at one of stride, from the rename of a path on;
+// from the start for "/". It returns how often that left the store, and how often the node.
+func convertCuts(
+	t *testing.T, rng *rand.Rand, stride int64, renamed string,
+) (before, after int) {
+	for at, more := int64(1), true; more && !t.Failed(); at += stride {
 		disk := crashdisk.New()
 		h := filled(t, disk, rand.New(rand.NewPCG(rng.Uint64(), 1)))
 		s := mustOpen(t, small(disk, "/data", mustNotFail(t)))
@@ -125,9 +138,16 @@ func TestConvertPowerCuts(t *testing.T) {
 		mustClose(t, s)
 
 		var cut *crashdisk.Disk
-		var ops atomic.Int64
+		var mu sync.Mutex
+		begun, ops := renamed == "/", int64(0)
 		fs := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && ops.Add(1) == at {
+			mu.Lock()
+			defer mu.Unlock()
+			begun = begun || op.Kind == errorfs.OpRename && op.Path == renamed
+			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || !begun {
+				return nil
+			}
+			if ops++; ops == at {
 				cut = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(at) % 3 * 50,
 					RNG: rand.New(rand.NewPCG(uint64(at), 3))})
 			}
@@ -166,10 +186,7 @@ func TestConvertPowerCuts(t *testing.T) {
 		}
 		checkConverted(t, cut, h, group, m)
 	}
-	t.Logf("%d cuts before the end, %d after", before, after)
-	if before < 20 || after < 3 {
-		t.Errorf("%d times the store and %d times the node: too few for a proof", before, after)
-	}
+	return before, after
 }
 
 // A conversion that cannot be made leaves the store, and nothing beside it.
