@@ -184,7 +184,10 @@ func (r *rig) services(
 	queues := sqs.New(sqs.Config{Broker: r.broker, Sealer: handle.New(make([]byte, handle.KeySize)),
 		Logger: logger, Door: door, Intake: in,
 		// for clients of this node; a connection between nodes must never get there
-		Rejoin: func(net.Conn, []byte) { r.t.Error("a poll was suspended") },
+		Rejoin: func(conn net.Conn, _ []byte) {
+			r.t.Error("a poll was suspended")
+			conn.Close()
+		},
 	})
 	beside := v1.New(v1.Config{Broker: r.broker, Door: door,
 		Policies: auth.NewPolicies(r.broker, logger), Intake: in, Logger: logger, Monitor: alarms,
