@@ -103,7 +103,7 @@ type node struct {
 
 	// Of the program that runs, or ran last.
 	starts atomic.Int64
-	led    atomic.Bool // since it started
+	led    atomic.Bool // and committed, since it started
 	port   atomic.Pointer[port]
 	log    *pebblekv.Log
 	state  *pebblekv.State
@@ -324,7 +324,9 @@ func (n *node) lead(term Term) error {
 	if err != nil {
 		return err
 	}
-	n.led.Store(true)
+	if term.Store.Bytes() == 0 { // unless the store is hasty
+		n.led.Store(true)
+	}
 	n.terms.Add(1)
 	n.rig.takeOver(term, before, began)
 	n.store.Store(term.Store)
