@@ -39,7 +39,10 @@ func TestConvertDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := mustVerify(t, dir)
-	after.TableBytes, before.TableBytes = 0, 0
+	if after.Applied != 1 {
+		t.Errorf("the rows begin at entry %d, want 1", after.Applied)
+	}
+	after.TableBytes, before.TableBytes, after.Applied = 0, 0, 0
 	if before.Messages != 1 || after != before || c.Group != before.Store || c.Commit < before.Commit {
 		t.Errorf("converted %+v, verified %+v, before %+v", c, after, before)
 	}
@@ -176,7 +179,7 @@ func TestSingleToClusterAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := mustVerify(t, second.DataDir)
-	if before.Messages != 2 || before.Entries == 0 || before.Store != c.Group {
+	if before.Messages < 1 || before.Entries == 0 || before.Applied == 0 || before.Store != c.Group {
 		t.Errorf("the second node verifies as %+v", before)
 	}
 

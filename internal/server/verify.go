@@ -39,7 +39,11 @@ type Verified struct {
 	Queues   int64  `json:"queues"`
 	Messages int64  `json:"messages"`
 	Rows     int64  `json:"rows"`
-	Entries  int64  `json:"entries,omitempty"` // in the log of a node of a cluster
+	// of a node of a cluster: how many entries its log has, and which of them is the last one in
+	// the rows on disk. A start applies the others.
+	Entries int64  `json:"entries,omitempty"`
+	Applied uint64 `json:"applied,omitempty"`
+
 	// of the rows, as they are before Pebble makes them smaller
 	Bytes      int64 `json:"bytes"`
 	TableBytes int64 `json:"tableBytes"` // of the files whose checksums were compared
@@ -111,8 +115,8 @@ func (v *verifying) node() error {
 	}
 	r, err = pebblekv.OpenReadState(pebblekv.Options{Dir: node.GroupDir(v.dir)})
 	return v.part(node.GroupDir("")+"/state", r, err, func(r *pebblekv.Reader) {
-		if first > r.Index()+1 {
-			v.tell(Finding{Text: fmt.Sprintf("the rows end at entry %d, and the log begins with entry %d", r.Index(), first)})
+		if v.Applied = r.Index(); first > v.Applied+1 {
+			v.tell(Finding{Text: fmt.Sprintf("the rows end at entry %d, and the log begins with entry %d", v.Applied, first)})
 		}
 		v.rows(r)
 	})
@@ -126,6 +130,9 @@ func (v *verifying) part(
 	case errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pebblekv.ErrDamaged):
 		return err
 	case err != nil:
+		if locked, ok := errors.AsType[*pebblekv.LockedError](err); ok {
+			locked.Dir = v.dir
+		}
 		return storeError(v.dir, err)
 	}
 	v.Store, v.Commit = r.ID().String(), r.CommitNumber()

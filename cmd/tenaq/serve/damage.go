@@ -110,6 +110,10 @@ func printVerification(a *cli.App, v *verification) error {
 	fmt.Fprintf(&text, "queues %d, messages %d, rows %d of %s, files %s, up to commit %d, in %.1f s: findings %d\n",
 		so.Queues, so.Messages, so.Rows, megabytes(so.Bytes), megabytes(so.TableBytes), so.Commit,
 		v.Seconds, so.Findings)
+	if so.Entries > 0 {
+		fmt.Fprintf(&text, "this is a node of a cluster: the log has %s, and the rows on disk go up to entry %d\n",
+			cli.Counted(so.Entries, "entry", "entries"), so.Applied)
+	}
 	return a.PrintText(text.String())
 }
 
