@@ -7,7 +7,7 @@
 //     TLS 1.3. Without certificates a node listens on loopback addresses only, and both ends know
 //     the same token.
 //   - A stranger cannot occupy the port. A connection that has not proved itself within 5 seconds
-//     is closed, and at most 128 are proving themselves at once; more wait in the kernel.
+//     is closed. At most 512 are proving themselves at once: one more closes the earliest.
 //   - A connection that Dial returns was accepted by the other node, for the kind that was asked
 //     for.
 //
@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -45,7 +46,7 @@ const (
 const (
 	version     = 1
 	handshake   = 5 * time.Second // at most, for the proof and the preface
-	strangers   = 128             // connections at once that have not proved themselves
+	strangers   = 512             // connections at once that have not proved themselves
 	prefaceSize = len("tenaq") + 2 + sha256.Size
 	backlog     = 16               // accepted connections of a kind that wait for Accept
 	keepAlive   = 15 * time.Second // a vanished peer is noticed within a minute
@@ -81,10 +82,12 @@ type Port struct {
 	listener net.Listener
 	token    [sha256.Size]byte
 	kinds    map[Kind]*kindListener
-	places   chan struct{}   // one for each stranger
 	ctx      context.Context // until Close
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	unproved []net.Conn // connections of strangers, the earliest first
 }
 
 // Listen opens the port. Errors say what is wrong with the configuration, or why the address cannot
@@ -95,8 +98,7 @@ func Listen(cfg Config) (*Port, error) {
 	}
 	cfg.handshake = cmp.Or(cfg.handshake, handshake)
 	p := &Port{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)),
-		kinds:  make(map[Kind]*kindListener),
-		places: make(chan struct{}, strangers)}
+		kinds: make(map[Kind]*kindListener)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if cfg.Identity == nil {
 		if cfg.Token == "" {
@@ -151,14 +153,8 @@ func (p *Port) Close() error {
 func (p *Port) accept() {
 	pause := time.Duration(0)
 	for {
-		select {
-		case p.places <- struct{}{}:
-		case <-p.ctx.Done():
-			return
-		}
 		conn, err := p.listener.Accept()
 		if err != nil {
-			<-p.places
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -172,8 +168,8 @@ func (p *Port) accept() {
 			continue
 		}
 		pause = 0
+		p.meet(conn)
 		p.running.Go(func() {
-			defer func() { <-p.places }()
 			if err := p.welcome(conn); err != nil {
 				p.cfg.Refused(conn.RemoteAddr(), err)
 			}
@@ -181,36 +177,69 @@ func (p *Port) accept() {
 	}
 }
 
+var errCrowd = fmt.Errorf("%d later connections have not proved themselves either", strangers)
+
+// meet notes the connection of a stranger. A node proves itself in milliseconds, so of too many
+// strangers the earliest is the least likely to be one.
+func (p *Port) meet(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.unproved) == strangers {
+		_ = p.unproved[0].Close()
+		p.unproved = slices.Delete(p.unproved, 0, 1)
+	}
+	p.unproved = append(p.unproved, conn)
+}
+
+// dismiss forgets a stranger. It is false for one whose connection meet has closed.
+func (p *Port) dismiss(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.unproved, conn)
+	if i >= 0 {
+		p.unproved = slices.Delete(p.unproved, i, i+1)
+	}
+	return i >= 0
+}
+
 // welcome has the other end prove itself and hands the connection to its kind.
 func (p *Port) welcome(plain net.Conn) (err error) {
-	conn := plain
 	stop := context.AfterFunc(p.ctx, func() { _ = plain.Close() })
 	defer func() {
 		if !stop() || err != nil {
 			_ = plain.Close()
 		}
 	}()
-	if err := plain.SetDeadline(time.Now().Add(p.cfg.handshake)); err != nil {
+	kind, conn, err := p.prove(plain)
+	if !p.dismiss(plain) {
+		return errCrowd
+	}
+	if err != nil {
 		return err
+	}
+	return p.kinds[kind].hand(conn)
+}
+
+// prove has both ends prove themselves, and returns the connection with what protects it.
+func (p *Port) prove(plain net.Conn) (kind Kind, conn net.Conn, err error) {
+	conn = plain
+	if err := plain.SetDeadline(time.Now().Add(p.cfg.handshake)); err != nil {
+		return 0, nil, err
 	}
 	if p.cfg.Identity != nil {
 		conn = tls.Server(plain, p.cfg.Identity.server())
 	}
 	var preface [prefaceSize]byte
 	if _, err := io.ReadFull(conn, preface[:]); err != nil {
-		return err
+		return 0, nil, err
 	}
-	kind, err := p.check(preface)
-	if err != nil {
-		return err
+	if kind, err = p.check(preface); err != nil {
+		return 0, nil, err
 	}
 	if _, err := conn.Write([]byte{version}); err != nil {
-		return err
+		return 0, nil, err
 	}
-	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
-	return p.kinds[kind].hand(conn)
+	return kind, conn, conn.SetDeadline(time.Time{})
 }
 
 func (p *Port) preface(k Kind) []byte {

@@ -156,19 +156,35 @@ func TestPrefaces(t *testing.T) {
 	}
 }
 
-// More strangers than places say nothing. A node is accepted all the same, once their time is over.
+// More strangers than may be there say nothing. A node is accepted at once all the same: the
+// earliest of them makes room.
 func TestSilentStrangers(t *testing.T) {
-	p := open(t, Config{Token: "secret", handshake: 2 * time.Second})
-	for range strangers + 20 {
+	reasons := make(chan error, strangers)
+	p := open(t, Config{Token: "secret", handshake: time.Hour,
+		Refused: func(_ net.Addr, err error) { reasons <- err }})
+	var first net.Conn
+	for i := range strangers {
 		conn, err := net.Dial("tcp", p.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		if i == 0 {
+			first = conn
+		}
 	}
 	node := open(t, Config{Token: "secret", handshake: time.Minute})
 	if got, err := ask(t, node, p, HTTP); got != "h hello\n" || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+	if err := <-reasons; err != errCrowd {
+		t.Errorf("refused because of %v, want %v", err, errCrowd)
+	}
+	if n, err := first.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the earliest stranger got %d bytes, want the end of its connection", n)
+	}
+	if got := len(reasons); got > 0 {
+		t.Errorf("%d other strangers were refused, want none", got)
 	}
 }
 
