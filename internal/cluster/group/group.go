@@ -253,12 +253,16 @@ func (g *Group) Err() error {
 }
 
 // Close leaves the group's work to the other nodes. Commits under way end first: Raft decides about
-// them, or finds that it has lost the lead.
+// them, or finds that it has lost the lead. It closes the Transport if that is a raft.WithClose.
 func (g *Group) Close() {
 	g.finish()
 	<-g.finished
 	<-g.cutsEnded
-	_ = g.raft.Shutdown().Error()
+	down := g.raft.Shutdown()
+	if t, ok := g.cfg.Transport.(raft.WithClose); ok {
+		_ = t.Close() // Raft waits for each request under way, and a node that hangs answers none
+	}
+	_ = down.Error()
 }
 
 func (g *Group) finish() { g.end.Do(func() { close(g.ended) }) }

@@ -238,8 +238,7 @@ func (n *Node) Run(ctx context.Context) error {
 	err := n.partake(ctx)
 
 	if p := n.part.Load(); p != nil {
-		p.group.Close()
-		err = errors.Join(err, p.links.Close())
+		p.group.Close() // and the links
 	}
 	drain, stop := context.WithTimeout(context.Background(), drainMax)
 	defer stop()

@@ -62,8 +62,7 @@ func (n *Node) lookForRemoval(ctx context.Context) {
 		return
 	}
 	n.membership.Store(&m)
-	p.group.Close()
-	_ = p.links.Close()
+	p.group.Close() // and the links
 	n.cfg.Logger.Warn("this node was removed from the cluster")
 }
 
