@@ -26,7 +26,7 @@ var Scenario = stage.Scenario{
 }
 
 // visibility is the timeout of receives. Tolerance is how much earlier a message may become visible
-// again: after a failover, broker time can be behind the wall clock, and is a twentieth faster then.
+// again: after a failover, broker time can be behind the wall clock, and is a twentieth faster.
 const (
 	visibility = time.Second
 	tolerance  = visibility/20 + 20*time.Millisecond
