@@ -100,7 +100,9 @@ func (r *Reader) open(o *opening, check func(*Reader, *opening) error) (err erro
 		return err
 	}
 	r.opts = pebbleOptions(o.Options, logger{discard(o.Logger), r.store.fail})
-	r.opts.EventListener = nil // what is found to be damaged comes as the error of a read
+	// What is found to be damaged comes as the error of a read. Pebble's own listener would report
+	// it before that, in hundreds of lines.
+	r.opts.EventListener = &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}
 	r.opts.FS = unwritable{o.FS}
 	r.opts.ReadOnly = true
 	r.opts.Lock = lock.Lock
