@@ -16,6 +16,7 @@ import (
 	"tenaq/internal/cluster/group"
 	"tenaq/internal/cluster/node"
 	"tenaq/internal/cluster/wire"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/observe/monitor"
 )
 
@@ -45,7 +46,7 @@ func (s *Server) openNode() error {
 			return uint64(n), err
 		},
 		Low:      s.disk.low,
-		Requests: s.counted(s.here()),
+		Requests: s.counted(forwarded(s.here())),
 		Fatal:    func(err error) { s.cfg.Fatal(storeError(s.cfg.DataDir, err)) },
 		Logger:   s.cfg.Logger,
 	}
@@ -83,6 +84,13 @@ func (s *Server) here() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, notLeader)
+	})
+}
+
+// forwarded answers requests that other nodes forward, and whose Host they have checked.
+func forwarded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, auth.Forwarded(r))
 	})
 }
 

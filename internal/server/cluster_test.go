@@ -33,6 +33,37 @@ func three(t *testing.T, change func(i int, cfg *Config)) (nodes []*Server, stop
 	return nodes, stops
 }
 
+// Without credentials, each node accepts the names by which its own clients reach it, whichever node
+// leads, and no others. [AUTH-2]
+func TestHostsOfNodes(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("node-%d.example", i) }
+	nodes, _ := three(t, func(i int, cfg *Config) { cfg.AllowedHosts = []string{name(i)} })
+	for at := range 2 * 9 { // twice, because a node remembers what it has accepted
+		i, j, code, want := at/3%3, at%3, 0, http.StatusForbidden
+		if i == j {
+			want = http.StatusOK
+		}
+		eventually(t, "a node leads", func() bool {
+			r, err := http.NewRequest(http.MethodGet, nodes[i].URL()+"/?Action=ListQueues", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = name(j)
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			code = res.StatusCode
+			return code != http.StatusServiceUnavailable
+		})
+		if code != want {
+			t.Errorf("node %d answers %d to the Host %s, want %d", i, code, name(j), want)
+		}
+	}
+}
+
 // freeAddress returns an address on loopback that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

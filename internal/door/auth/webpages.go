@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,11 +17,13 @@ var errElsewhere = denied("Requests from web pages of other origins are refused.
 // nearly all requests name the same.
 func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string]) error {
 	if known := last.Load(); known == nil || *known != r.Host {
-		if !allowedHost(hosts, r.Host) {
+		switch {
+		case allowedHost(hosts, r.Host):
+			host := strings.Clone(r.Host)
+			last.Store(&host)
+		case r.Context().Value(forwardedKey{}) == nil:
 			return denied(fmt.Sprintf("This server does not accept the Host %q: add it with --allowed-hosts.", r.Host))
 		}
-		host := strings.Clone(r.Host)
-		last.Store(&host)
 	}
 	origin := r.Header.Get("Origin")
 	if origin != "" {
@@ -33,6 +36,14 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 		return errElsewhere
 	}
 	return nil
+}
+
+type forwardedKey struct{}
+
+// Forwarded marks a request whose Host another node of the cluster has accepted: only that node
+// knows by which names its clients reach it. [AUTH-2]
+func Forwarded(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true))
 }
 
 // fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for
