@@ -17,8 +17,8 @@ const clusterToken = "TENAQ_CLUSTER_TOKEN"
 
 // CheckPeer refuses an address at which a node cannot be reached.
 func CheckPeer(v string) error {
-	if err := cli.CheckAddress(v); err != nil {
-		return err
+	if cli.CheckAddress(v) != nil {
+		return fmt.Errorf("%q is not an address with a port, such as node-1.example.com:9326", v)
 	}
 	host, port, _ := net.SplitHostPort(v)
 	switch ip := net.ParseIP(host); {

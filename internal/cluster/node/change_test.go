@@ -199,7 +199,11 @@ func TestRemove(t *testing.T) {
 					t.Error("a removed node takes part")
 				}
 				m.kill()
+				m.log.mu.Lock()
+				m.log.text.Reset()
+				m.log.mu.Unlock()
 				m.start()
+				r.awaitLog(m, "start it again to have it admitted")
 			}
 			if s := r.leader().node.Status(t.Context()); len(s.Members) != 2 {
 				t.Errorf("status %+v", s)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"tenaq/internal/cluster/wire"
 	"tenaq/internal/kv/pebblekv"
 )
 
@@ -46,6 +48,10 @@ func (n *Node) look(ctx context.Context) (membership, bool) {
 		c := r.card
 		switch {
 		case r.err != nil:
+			if errors.Is(r.err, wire.ErrRefused) { // which says what to do
+				silent = append(silent, r.err.Error())
+				continue
+			}
 			silent = append(silent, fmt.Sprintf("%v: start that node, or correct --cluster-peers",
 				r.err))
 		case c.ID == n.id:
@@ -82,6 +88,8 @@ func (n *Node) look(ctx context.Context) (membership, bool) {
 	first := len(n.peers) > 0 && n.peers[0] == own
 	switch {
 	case problem != "":
+	case len(n.peers) == 0:
+		problem = "the data directory is empty and --cluster-peers is not set: set it to the addresses of the first nodes, or of a cluster that exists"
 	case !slices.Contains(n.peers, own):
 		problem = "no member of a cluster answers at the addresses in --cluster-peers: start those nodes, or correct the list"
 	case first && len(fellows) == len(n.peers):

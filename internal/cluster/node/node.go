@@ -276,10 +276,10 @@ func (n *Node) partake(ctx context.Context) error {
 			return nil
 		}
 	}
-	if !m.removed {
-		if err := n.join(m); err != nil {
-			return err
-		}
+	if m.removed {
+		n.warnRemoved()
+	} else if err := n.join(m); err != nil {
+		return err
 	}
 	n.watch(ctx)
 	return nil

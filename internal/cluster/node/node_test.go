@@ -336,3 +336,11 @@ func TestHangingPeer(t *testing.T) {
 	m.node = nil
 	ended.Wait()
 }
+
+// An empty node without peers says which setting it needs.
+func TestNoPeers(t *testing.T) {
+	r := newRig(t, 1)
+	r.machines[0].peers = []string{}
+	r.start(r.machines[0])
+	r.awaitLog(r.machines[0], "--cluster-peers is not set")
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/raft"
@@ -56,8 +57,12 @@ func (n *Node) memberOf(s raft.Server, r reply) cluster.Member {
 		Voter: s.Suffrage == raft.Voter}
 	if r.err != nil {
 		m.Role = cluster.Unreachable
-		m.Trouble = fmt.Sprintf("%v: start it, or replace it with: tenaq cluster replace %s NEW",
-			r.err, s.ID)
+		do := "start it, or replace it with"
+		if errors.Is(r.err, errOtherNode) {
+			do = "if the data of this one is lost, put that node in its place"
+		}
+		m.Trouble = fmt.Sprintf("%v: %s: tenaq cluster replace %s NEW", r.err, do,
+			cluster.Short(string(s.ID)))
 		return m
 	}
 	c := r.card

@@ -63,7 +63,11 @@ func (n *Node) lookForRemoval(ctx context.Context) {
 	}
 	n.membership.Store(&m)
 	p.group.Close() // and the links
-	n.cfg.Logger.Warn("this node was removed from the cluster")
+	n.warnRemoved()
+}
+
+func (n *Node) warnRemoved() {
+	n.cfg.Logger.Warn("this node was removed from the cluster", "reason", n.trouble())
 }
 
 // trouble is what is wrong with this node; empty when it is well.

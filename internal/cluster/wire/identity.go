@@ -35,6 +35,9 @@ const (
 	nodeName = "node.tenaq.internal"
 )
 
+// madeBy ends the errors of files that a node needs.
+const madeBy = `pass the directory of a node that "tenaq cluster ca node" made`
+
 // An Identity is what a node shows to others: the certificate of the authority, and its own with
 // its key. The files are read for each handshake, so that a renewal takes no restart.
 type Identity struct{ authority, certificate, key string }
@@ -72,7 +75,7 @@ func (id *Identity) Ends() (time.Time, error) {
 func (id *Identity) pool() (*x509.CertPool, error) {
 	text, err := os.ReadFile(id.authority)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate of the cluster's authority: %w", err)
+		return nil, fmt.Errorf("the certificate of the cluster's authority: %w: %s", err, madeBy)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
@@ -84,8 +87,8 @@ func (id *Identity) pool() (*x509.CertPool, error) {
 func (id *Identity) own() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(id.certificate, id.key)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate of this node, %s with %s: %w", id.certificate,
-			id.key, err)
+		return nil, fmt.Errorf("the certificate of this node, %s with %s: %w: %s", id.certificate,
+			id.key, err, madeBy)
 	}
 	return &pair, nil
 }
@@ -141,7 +144,7 @@ func NewCertificate(authority, dir string) error {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(authority, authorityFile),
 		filepath.Join(authority, authorityKeyFile))
 	if err != nil {
-		return fmt.Errorf("the authority in %s: %w", authority, err)
+		return fmt.Errorf("the authority in %s: %w: pass the directory that \"tenaq cluster ca new\" made", authority, err)
 	}
 	signer, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {

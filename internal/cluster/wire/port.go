@@ -25,6 +25,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ const (
 )
 
 // ErrRefused reports that the address answers but does not accept this node as one of its cluster.
-var ErrRefused = errors.New("the other node refused this one")
+var ErrRefused = errors.New("the nodes do not accept each other")
 
 // Config configures a Port.
 type Config struct {
@@ -292,8 +293,7 @@ func (p *Port) introduce(ctx context.Context, k Kind, conn net.Conn) error {
 	defer stop()
 	if secure, ok := conn.(*tls.Conn); ok {
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return fmt.Errorf("%w: %w: are both certificates of the same cluster, and not expired?",
-				ErrRefused, err)
+			return fmt.Errorf("%w: %w", ErrRefused, explained(err))
 		}
 	}
 	if _, err := conn.Write(p.preface(k)); err != nil {
@@ -310,6 +310,21 @@ func (p *Port) introduce(ctx context.Context, k Kind, conn net.Conn) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// explained says what a failed handshake means, and what to do.
+func explained(err error) error {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return errors.New("the other one speaks no TLS: use the address of its --cluster-listen, not that for clients, and give all nodes certificates")
+	}
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		if invalid, ok := errors.AsType[x509.CertificateInvalidError](bad); ok &&
+			invalid.Reason == x509.Expired {
+			return errors.New("the certificate of the other one has expired or is not valid yet: renew it with \"tenaq cluster ca node\", and compare the clocks")
+		}
+		return errors.New("the certificate of the other one was signed by another authority: make the certificates of all nodes with the same one")
+	}
+	return fmt.Errorf("%w: compare the certificates of both nodes, which the same authority must have signed", err)
 }
 
 // A kindListener hands out the connections of one kind.

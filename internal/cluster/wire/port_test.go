@@ -100,6 +100,38 @@ func TestNodesOfOneCluster(t *testing.T) {
 	}
 }
 
+// An error names the end at fault and what to do about it.
+func TestDialExplains(t *testing.T) {
+	_, own := certificate(t, authority(t))
+	_, other := certificate(t, authority(t))
+	p := open(t, Config{Identity: own})
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	go func() {
+		conn, err := plain.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	for address, want := range map[string]string{
+		plain.Addr().String():                            "use the address of its --cluster-listen",
+		open(t, Config{Identity: other}).Addr().String(): "signed by another authority",
+	} {
+		if _, err := p.Dial(t.Context(), Raft, address); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ErrRefused and %q", err, want)
+		}
+	}
+	if _, err := OpenIdentity(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tenaq cluster ca node") {
+		t.Errorf("a directory without certificates: got %v, want how to make them", err)
+	}
+}
+
 func TestStrangersAreRefused(t *testing.T) {
 	ca := authority(t)
 	_, own := certificate(t, ca)
