@@ -45,8 +45,8 @@ without a leader.
   FREE    free disk space
 
 Below the table, a line for each problem says what to do. The exit code is 1 if
-there is one: a node is lost, the loss of another one would stop the cluster, or
-it has no leader.`,
+there is one: a node is lost or far behind, the loss of another one would stop
+the cluster, or it has no leader. Of one or two voters, none may be lost.`,
 		Example: `  tenaq cluster status
   tenaq cluster status --endpoint-url https://queue.example.com
   tenaq cluster status > /dev/null || page-me

@@ -146,10 +146,10 @@ func checkQuorum(s *cluster.Status) Finding {
 	case q.Spare() < 0:
 		return problem(startANode, "%s, and %d are needed", says, q.Majority()).with(figures)
 	case q.Voters < 3 && len(s.Members) > q.Voters:
-		return warning("wait until the others have caught up and have a vote",
-			"%s: a cluster survives the loss of a node with three or more", says).with(figures)
+		return problem("wait until the others have caught up and have a vote",
+			"%s: the loss of one stops a cluster of fewer than three", says).with(figures)
 	case q.Voters < 3:
-		return warning(joinTwoOthers, "%s: a cluster survives the loss of a node with three or more",
+		return problem(joinTwoOthers, "%s: the loss of one stops a cluster of fewer than three",
 			says).with(figures)
 	case q.Spare() == 0:
 		return problem("start the others, or replace what is lost: tenaq cluster replace OLD NEW",
@@ -242,6 +242,11 @@ func checkMember(m *cluster.Member) Finding {
 
 func checkLag(m *cluster.Member) Finding {
 	figures := map[string]float64{"entries": float64(m.Lag)}
+	if m.Lag > lagWarns && m.Voter {
+		return problem("wait before you restart another node; if the number does not shrink, check its disk and network",
+			"%d entries behind the leader: the loss of another node may stop the cluster until it has caught up",
+			m.Lag).with(figures)
+	}
 	if m.Lag > lagWarns {
 		return warning("run this again: if the number does not shrink, check its disk and network",
 			"%d entries behind the leader", m.Lag).with(figures)

@@ -46,12 +46,14 @@ func TestCheckCluster(t *testing.T) {
 			"node n2:9326, 0b0b0b0b/state": "problem it does not answer",
 			"node n3:9326, 0c0c0c0c/state": "problem it does not answer"}},
 		{"one node", func(s *cluster.Status) { s.Members = s.Members[:1]; s.Members[0].Role = cluster.Leader }, map[string]string{
-			"cluster/quorum": "warning 1 of 1 voter is reachable: a cluster survives the loss of a node with three or more"}},
+			"cluster/quorum": "problem 1 of 1 voter is reachable: the loss of one stops a cluster of fewer than three"}},
 		{"two voters and a learner", func(s *cluster.Status) { s.Members[2].Voter = false; s.Members[2].Role = cluster.Learner }, map[string]string{
-			"cluster/quorum": "warning 2 of 2 voters are reachable: a cluster survives"}},
+			"cluster/quorum": "problem 2 of 2 voters are reachable: the loss of one stops"}},
 		{"a learner", func(s *cluster.Status) {
 			s.Members = append(s.Members, cluster.Member{ID: "0d", Address: "n4:9326", Role: cluster.Learner, Lag: 20_000, Version: "v2", FreeBytes: 1 << 40})
 		}, map[string]string{"node n4:9326, 0d/lag": "warning 20000 entries behind the leader"}},
+		{"a voter that is behind", func(s *cluster.Status) { s.Members[1].Lag = 1001 }, map[string]string{
+			"node n2:9326, 0b0b0b0b/lag": "problem 1001 entries behind the leader: the loss of another"}},
 		{"stopped", func(s *cluster.Status) { s.Members[2].Role = cluster.Stopped }, map[string]string{
 			"cluster/quorum":               "problem 2 of 3 voters are reachable",
 			"node n3:9326, 0c0c0c0c/state": "problem its rows did not match"}},
