@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,9 @@ how to start it again. One machine is no protection against its own loss.`,
 			}
 			c, err := openLocal(dir, port)
 			if err != nil {
+				return err
+			}
+			if err := c.free(); err != nil {
 				return err
 			}
 			c.program, c.args = program, args
@@ -161,6 +165,35 @@ func (c *local) nodes() (nodes [localNodes]localNode) {
 			Address: at(first + 2), DataDir: c.file(name)}
 	}
 	return nodes
+}
+
+// free refuses ports on which another program listens. A cluster without a node yet forgets its port
+// then, so that a next start may take another.
+func (c *local) free() error {
+	nodes := c.nodes()
+	for _, n := range nodes {
+		for _, at := range []string{strings.TrimPrefix(n.URL, "http://"),
+			strings.TrimPrefix(n.Admin, "http://"), n.Address} {
+			l, err := net.Listen("tcp", at)
+			if err == nil {
+				err = l.Close()
+			}
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				return cli.Codedf(cli.ExitFailed, "%v", err)
+			}
+			if _, err := os.Stat(nodes[0].DataDir); err == nil {
+				return cli.Codedf(cli.ExitRefused, "address %s is in use: stop the program that listens there; the nodes in %s cannot take other ports", at, c.dir)
+			}
+			if err := os.Remove(c.file("port")); err != nil {
+				return cli.Codedf(cli.ExitFailed, "%v", err)
+			}
+			return cli.Codedf(cli.ExitRefused, "address %s is in use: stop the program that listens there, or pass another --port", at)
+		}
+	}
+	return nil
 }
 
 // serveArgs are the arguments with which a node runs.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,38 @@ func TestOpenLocal(t *testing.T) {
 		if !strings.Contains(args, want) {
 			t.Errorf("got %s, want %s in it", args, want)
 		}
+	}
+}
+
+// A port that is in use is refused before a node starts, and does not become that of the cluster.
+func TestLocalPortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	dir := t.TempDir()
+	c, err := openLocal(dir, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.free(); cli.ExitCode(err) != cli.ExitRefused || !strings.Contains(err.Error(), taken.Addr().String()+" is in use") ||
+		!strings.Contains(err.Error(), "--port") {
+		t.Errorf("got %v, want exit code 4, the address and --port", err)
+	}
+	if c, err = openLocal(dir, port+1); err != nil {
+		t.Fatalf("another port afterwards: %v", err)
+	}
+	c.port = port // of a cluster that has nodes
+	if err := os.Mkdir(c.nodes()[0].DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.free(); cli.ExitCode(err) != cli.ExitRefused || strings.Contains(err.Error(), "--port") {
+		t.Errorf("with nodes: got %v, want exit code 4 without --port", err)
+	}
+	if _, err := openLocal(dir, port); cli.ExitCode(err) != cli.ExitRefused {
+		t.Errorf("the port of a cluster with nodes was forgotten: %v", err)
 	}
 }
 
