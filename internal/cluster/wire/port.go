@@ -4,8 +4,8 @@
 // It guarantees:
 //
 //   - Both ends of a connection hold a certificate that the cluster's own authority signed, over
-//     TLS 1.3. Without certificates a node listens on loopback addresses only, and both ends know
-//     the same token.
+//     TLS 1.3. Without certificates a node listens on loopback addresses and connects to them, and
+//     to no others, and both ends know the same token.
 //   - A stranger cannot occupy the port. A connection that has not proved itself within 5 seconds
 //     is closed. At most 512 are proving themselves at once: one more closes the earliest.
 //   - A connection that Dial returns was accepted by the other node, for the kind that was asked
@@ -32,6 +32,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -269,6 +270,11 @@ func (p *Port) Dial(ctx context.Context, k Kind, address string) (net.Conn, erro
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.handshake)
 	defer cancel()
 	dialer := net.Dialer{KeepAlive: keepAlive}
+	if p.cfg.Identity == nil { // the token is sent in the clear
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			return loopbackOnly(address)
+		}
+	}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the node at %s: %w", address, err)

@@ -240,6 +240,15 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
+// A token never leaves the machine.
+func TestTokenStaysHere(t *testing.T) {
+	p := open(t, Config{Token: "secret", handshake: time.Hour})
+	_, err := p.Dial(t.Context(), Raft, "192.0.2.1:1")
+	if err == nil || !strings.Contains(err.Error(), "other machines") {
+		t.Errorf("got %v, want an error that says that the address is on another machine", err)
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cfg  Config
