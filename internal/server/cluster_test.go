@@ -33,8 +33,8 @@ func three(t *testing.T, change func(i int, cfg *Config)) (nodes []*Server, stop
 	return nodes, stops
 }
 
-// Without credentials, each node accepts the names by which its own clients reach it, whichever node
-// leads, and no others. [AUTH-2]
+// Without credentials, each node accepts the names by which its own clients reach it, whichever
+// node leads, and no others. [AUTH-2]
 func TestHostsOfNodes(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("node-%d.example", i) }
 	nodes, _ := three(t, func(i int, cfg *Config) { cfg.AllowedHosts = []string{name(i)} })

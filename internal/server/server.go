@@ -195,7 +195,7 @@ func (s *Server) Trouble() string {
 	case s.disk.low():
 		return "free disk space is below the reserve: free space; only sends are refused"
 	case s.node != nil && s.node.LeaderSeen() > leaderless:
-		return "no node of the cluster leads: see tenaq cluster status"
+		return cmp.Or(s.node.Trouble(), "no node of the cluster leads: see tenaq cluster status")
 	}
 	return ""
 }
@@ -283,7 +283,7 @@ func (s *Server) drain() {
 	if s.node != nil {
 		s.relay.Drain()
 		if err := s.node.HandOver(ctx); err != nil {
-			s.cfg.Logger.Warn("lead not handed over: the other nodes elect a leader", "error", err)
+			s.cfg.Logger.Info("lead not handed over: the other nodes elect a leader", "error", err)
 		}
 	}
 	err := s.http.Shutdown(ctx)

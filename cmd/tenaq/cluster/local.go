@@ -167,8 +167,8 @@ func (c *local) nodes() (nodes [localNodes]localNode) {
 	return nodes
 }
 
-// free refuses ports on which another program listens. A cluster without a node yet forgets its port
-// then, so that a next start may take another.
+// free refuses ports on which another program listens. A cluster without a node yet forgets its
+// port then, so that a next start may take another.
 func (c *local) free() error {
 	nodes := c.nodes()
 	for _, n := range nodes {

@@ -64,7 +64,7 @@ const (
 // card is that of this node.
 func (n *Node) card() card {
 	c := card{ID: n.id, Address: n.cfg.Advertise, Version: n.cfg.Version, Peers: n.peers,
-		State: empty, Wall: n.cfg.wall(), Low: n.cfg.Low(), Trouble: n.trouble()}
+		State: empty, Wall: n.cfg.wall(), Low: n.cfg.Low(), Trouble: n.Trouble()}
 	if free, err := n.cfg.Free(); err == nil {
 		c.Free = int64(free)
 	}

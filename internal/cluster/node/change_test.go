@@ -192,7 +192,7 @@ func TestRemove(t *testing.T) {
 			r.awaitLog(m, "this node was removed from the cluster")
 			for range 2 {
 				r.write()
-				if s := m.node.trouble(); !strings.Contains(s, "was removed") {
+				if s := m.node.Trouble(); !strings.Contains(s, "was removed") {
 					t.Errorf("trouble %q", s)
 				}
 				if _, known := m.node.Leader(); known || m.node.Leads() {

@@ -67,11 +67,11 @@ func (n *Node) lookForRemoval(ctx context.Context) {
 }
 
 func (n *Node) warnRemoved() {
-	n.cfg.Logger.Warn("this node was removed from the cluster", "reason", n.trouble())
+	n.cfg.Logger.Warn("this node was removed from the cluster", "reason", n.Trouble())
 }
 
-// trouble is what is wrong with this node; empty when it is well.
-func (n *Node) trouble() string {
+// Trouble is what is wrong with this node, with what to do; empty when it is well.
+func (n *Node) Trouble() string {
 	m, p := n.membership.Load(), n.part.Load()
 	switch {
 	case m.removed:
