@@ -92,16 +92,14 @@ func newRig(t *testing.T, proxies bool, args ...string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: t.ArtifactDir()}
+	var wires *network
 	var reached func(string) (string, error)
 	if proxies {
-		r.net = newNetwork(t)
-		reached = r.net.reach
+		wires = newNetwork(t)
+		reached = wires.reach
 	}
-	r.Cluster, err = child.NewCluster(child.Config{Program: name, Dir: r.dir, Args: append([]string{
-		"--log-level", "info", "--visibility-grace", grace.String()}, args...)}, 3, reached)
-	r.must(err)
-	if proxies {
+	r := startRig(t, name, reached, args...)
+	if r.net = wires; proxies {
 		r.net.pids = func() map[string]int {
 			pids := make(map[string]int)
 			for _, n := range r.Nodes {
@@ -110,11 +108,29 @@ func newRig(t *testing.T, proxies bool, args ...string) *rig {
 			return pids
 		}
 	}
+	r.begin()
+	return r
+}
+
+// startRig chooses the addresses of three nodes, which begin starts.
+func startRig(
+	t *testing.T, program string, reached func(string) (string, error), args ...string,
+) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.ArtifactDir()}
+	var err error
+	r.Cluster, err = child.NewCluster(child.Config{Program: program, Dir: r.dir, Args: append([]string{
+		"--log-level", "info", "--visibility-grace", grace.String()}, args...)}, 3, reached)
+	r.must(err)
 	t.Cleanup(r.Close)
-	r.must(r.Start(t.Context()))
+	return r
+}
+
+func (r *rig) begin() {
+	r.t.Helper()
+	r.must(r.Start(r.t.Context()))
 	r.api = sqs.NewFromConfig(awsConfig, func(o *sqs.Options) { o.BaseEndpoint = aws.String(r.Nodes[0].URL()) })
 	r.probe, _ = r.queue("probe", nil)
-	return r
 }
 
 func (r *rig) must(err error) {
