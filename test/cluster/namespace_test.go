@@ -62,8 +62,8 @@ func TestCables(t *testing.T) {
 	r.equal(3)
 }
 
-// cables are the networks of three nodes. Node i is 198.18.0.i for clients, who are on the host, and
-// 198.18.1.i for other nodes.
+// cables are the networks of three nodes. Node i is 198.18.0.i for clients, which are on the host,
+// and 198.18.1.i for other nodes.
 type cables struct {
 	t       *testing.T
 	mark    string // in names of this process
@@ -149,7 +149,9 @@ func (c *cables) reach(listen string) (string, error) {
 }
 
 // cable is the end of the cable between a node and the others that is not at the node.
-func (c *cables) cable(n *child.Node) string { return c.mark + "n" + strings.TrimPrefix(n.Name, "node-") }
+func (c *cables) cable(n *child.Node) string {
+	return c.mark + "n" + strings.TrimPrefix(n.Name, "node-")
+}
 
 // connect lets clients use the nodes under their addresses on loopback.
 func (c *cables) connect(nodes []*child.Node) {

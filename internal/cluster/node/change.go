@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/raft"
@@ -138,6 +139,12 @@ func (n *Node) Transfer(ctx context.Context, node string) error {
 		return err
 	}
 	if node == "" {
+		if !slices.ContainsFunc(g.Servers(), func(s raft.Server) bool {
+			return s.ID != n.id && s.Suffrage == raft.Voter
+		}) {
+			return fmt.Errorf("%w: %s is the only voter: admit another node first",
+				cluster.ErrRefused, n.id)
+		}
 		return g.HandOver(ctx, "")
 	}
 	s, err := findMember(g, node)
