@@ -298,15 +298,19 @@ func (p *Port) introduce(ctx context.Context, k Kind, conn net.Conn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if secure, ok := conn.(*tls.Conn); ok {
-		if err := secure.HandshakeContext(ctx); err != nil {
+		switch err := secure.HandshakeContext(ctx); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
 			return fmt.Errorf("%w: %w", ErrRefused, explained(err))
 		}
 	}
-	if _, err := conn.Write(p.preface(k)); err != nil {
-		return err
-	}
+	_, err := conn.Write(p.preface(k))
 	var answer [1]byte
-	switch _, err := io.ReadFull(conn, answer[:]); {
+	if err == nil {
+		_, err = io.ReadFull(conn, answer[:])
+	}
+	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
