@@ -101,7 +101,7 @@ func serve(t *testing.T) string {
 // Workers that are killed at any moment leave all of a message's work behind, or none of it and a
 // message that comes back.
 func TestKilledProcesses(t *testing.T) {
-	const orders = 400
+	const orders = 800
 	rounds := 6
 	if testing.Short() {
 		rounds = 2
@@ -135,11 +135,10 @@ func TestKilledProcesses(t *testing.T) {
 		_ = cmd.Wait()
 	}
 	for range rounds {
-		before, cmd := completed(), start()
-		for deadline := time.Now().Add(time.Minute); completed() == before && time.Now().Before(deadline); { // until it is at work
+		enough, cmd := completed()+1+rng.IntN(40), start()
+		for deadline := time.Now().Add(time.Minute); completed() < enough && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Duration(rng.IntN(120)) * time.Millisecond)
 		kill(cmd)
 	}
 	left := orders - completed()
