@@ -33,7 +33,7 @@ func TestCables(t *testing.T) {
 	}
 	seed := proof.Seed(t)
 	c := newCables(t)
-	r := startRig(t, c.program, c.reach)
+	r := startRig(t, c.program, c.reach, "--allow-unauthenticated")
 	c.connect(r.Nodes)
 	r.begin()
 	r.fifo(seed)
