@@ -9,7 +9,7 @@ func TestQuorum(t *testing.T) {
 		want  Quorum
 		spare int
 	}{
-		{"nobody knows of any", nil, Quorum{}, -1},
+		{"none is known", nil, Quorum{}, -1},
 		{"one", []Role{Leader}, Quorum{1, 1}, 0},
 		{"two", []Role{Leader, Follower}, Quorum{2, 2}, 0},
 		{"three", []Role{Leader, Follower, Follower}, Quorum{3, 3}, 1},
