@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/server/backup"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/relay"
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/cluster/forward"
 	"tenaq/internal/cluster/group"

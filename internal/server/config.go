@@ -117,9 +117,8 @@ type Config struct {
 	// zero. Anything else is refused when Listen is not loopback.
 	AlarmMinute time.Duration
 
-	// ClusterListen is the address where the other nodes of a cluster connect; empty for a server
-	// that is no node of a cluster. ClusterAdvertise is where they reach this node; ClusterListen
-	// when empty.
+	// ClusterListen is the address where the other nodes of a cluster connect; empty for a single
+	// server. ClusterAdvertise is where they reach this node; ClusterListen when empty.
 	ClusterListen, ClusterAdvertise string
 
 	// ClusterPeers are the advertised addresses of the first nodes, the same on each of them.

@@ -9,7 +9,7 @@ import (
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/door/auth"
 )
 

@@ -11,7 +11,7 @@ import (
 	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 )
 
 // Actions returns all actions that a key can be allowed, such as sqs:SendMessage.

@@ -24,7 +24,7 @@ import (
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/relay"
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cluster/node"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/kv/pebblekv"
@@ -43,8 +43,8 @@ type Server struct {
 	intake      *intake.Intake
 	writer      atomic.Pointer[service] // nil while this server does not write the store
 
-	single  *service       // of a server that is no node of a cluster
-	node    *node.Node     // nil for one that is none
+	single  *service       // of a server that is not a node
+	node    *node.Node     // nil on a single server
 	cluster http.Handler   // of a node, answers about the cluster
 	relay   *relay.Handler // of a node, answers while writer is nil
 

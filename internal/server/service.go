@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/api/cloudwatch"
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs"
-	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"

@@ -46,7 +46,7 @@ func newLocalCmd(a *cli.App) *cobra.Command {
 --port moves them together: it is the port of node-1 for clients.
 
 The directory holds the data of the nodes, the secret and the port. A later
-start in the same directory goes on with the same cluster. Flags after -- go to
+start in the same directory continues that cluster. Flags after -- are passed to
 each "tenaq serve". Log lines go to standard error, with the name of the node.
 
 Kill a node to see what happens: clients of the others go on. The command prints

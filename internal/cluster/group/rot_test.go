@@ -18,7 +18,7 @@ import (
 )
 
 // flipBit flips a bit of a file on the disk of a machine that is off. The program must refuse the
-// disk, or find exactly what was there. The disk is mended then.
+// disk, or find exactly what was there. The disk works again then.
 func (s *story) flipBit() {
 	n := s.anyone()
 	if !n.running.Load() || s.crashing[n] != nil {
