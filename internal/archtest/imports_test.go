@@ -179,6 +179,7 @@ var may = map[string][]string{
 		"internal/bench", "internal/child", "internal/cli", "internal/cluster", "internal/testing/audit", "internal/testing/audit/load",
 		"internal/ops/doctor", // which has the same measure of a forced write
 		"github.com/aws/aws-sdk-go-v2/...",
+		"golang.org/x/sys/unix",
 	},
 
 	// What examines and watches endpoints for operators.

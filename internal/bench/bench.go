@@ -82,6 +82,7 @@ func (t *Tally) Rate() float64 { return float64(t.Messages) / max(t.Took.Seconds
 // A Result is the result of one contender.
 type Result struct {
 	Tally
+	Rates []float64 // of each round
 
 	// Ratio is the median over all rounds of the rate divided by that of the first contender; Least
 	// and Most are the extremes. All are 1 for the first contender.
@@ -135,6 +136,7 @@ func Compare(
 				continue // everything is cold
 			}
 			results[i].Add(&t)
+			results[i].Rates = append(results[i].Rates, t.Rate())
 			if i == 0 {
 				first = t.Rate()
 			}

@@ -127,7 +127,7 @@ func TestBaseline(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- server.Baseline(ctx, l, answers) }()
+		go func() { done <- bench.ServeNothing(ctx, l, answers) }()
 		nothing := w
 		nothing.Endpoint = at("http://" + l.Addr().String())
 		results, err := bench.Compare(t.Context(), few, 2, nil, contender(t, nothing), contender(t, w))

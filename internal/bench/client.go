@@ -84,8 +84,8 @@ func (c *client) send(ctx context.Context, n int) (sent bool, err error) {
 	r := &c.sends
 	switch {
 	case n == 1 && c.w.Groups == 0:
-		if len(r.body) == 0 || r.action != "SendMessage" {
-			r.set(`{"QueueUrl":%q,"MessageBody":%q}`, c.w.url, c.w.text)
+		if len(r.body) == 0 || r.action != "SendMessage" || c.w.Random {
+			r.set(`{"QueueUrl":"%s","MessageBody":"%s"}`, c.w.url, c.w.body())
 		}
 		r.action = "SendMessage"
 	case n == 1:
@@ -107,13 +107,21 @@ func (c *client) send(ctx context.Context, n int) (sent bool, err error) {
 	return answer != nil, err
 }
 
+// body returns the next body.
+func (w *working) body() string {
+	if w.bodies != nil {
+		return w.bodies.Next()
+	}
+	return w.text
+}
+
 // entry returns the part of a request that describes the next message.
 func (w *working) entry() string {
 	if w.Groups == 0 {
-		return fmt.Sprintf(`"MessageBody":%q`, w.text)
+		return fmt.Sprintf(`"MessageBody":"%s"`, w.body())
 	}
 	n := w.sent.Add(1)
-	return fmt.Sprintf(`"MessageBody":%q,"MessageGroupId":"g%d","MessageDeduplicationId":"%s-%d"`, w.text, n%int64(w.Groups), w.unique, n)
+	return fmt.Sprintf(`"MessageBody":"%s","MessageGroupId":"g%d","MessageDeduplicationId":"%s-%d"`, w.body(), n%int64(w.Groups), w.unique, n)
 }
 
 func (c *client) consume(ctx context.Context) error {

@@ -24,6 +24,7 @@ type Servers struct {
 	Dir    string // of the data; the temporary directory if empty
 	Signed bool
 	Args   []string // further flags of serve
+	Env    []string // further environment of the server, such as GOMAXPROCS=2
 
 	Temporary string // directory under Dir that Close removes
 	Server    *child.Server
@@ -52,7 +53,7 @@ func (o *Servers) Start(ctx context.Context) (e Endpoint, err error) {
 		e.Credentials = credentials.NewStaticCredentialsProvider(benchKey, benchSecret, "")
 	}
 	if o.Server, err = child.New(child.Config{Program: program, Dir: o.Temporary,
-		Args: args}); err != nil {
+		Args: args, Env: o.Env}); err != nil {
 		return e, err
 	}
 	if _, err := o.Server.Start(ctx); err != nil {
@@ -89,9 +90,10 @@ func (o *Servers) prepare() (program string, err error) {
 	return program, err
 }
 
-// Baseline starts the server that does nothing, and returns the contender that does the same work
-// there.
+// Baseline starts a server that does nothing, and returns the contender that does the same work
+// there. It ends the one that was started before.
 func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
+	o.stopBaseline()
 	answers, err := Answers(ctx, w)
 	if err != nil {
 		return nil, err
@@ -113,6 +115,7 @@ func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 		return nil, err
 	}
 	if err := o.noop.Start(); err != nil {
+		o.noop = nil
 		return nil, err
 	}
 	address, err := bufio.NewReader(out).ReadString('\n')
@@ -125,12 +128,20 @@ func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	return New(w)
 }
 
-// Close stops all servers and removes the data.
-func (o *Servers) Close() (err error) {
+// BaselinePID is the id of the process of the server that does nothing.
+func (o *Servers) BaselinePID() int { return o.noop.Process.Pid }
+
+func (o *Servers) stopBaseline() {
 	if o.noop != nil {
 		_ = o.noop.Process.Signal(syscall.SIGTERM)
 		_ = o.noop.Wait() // ended by a signal
+		o.noop = nil
 	}
+}
+
+// Close stops all servers and removes the data.
+func (o *Servers) Close() (err error) {
+	o.stopBaseline()
 	if o.Server != nil {
 		err = o.Server.Stop()
 		o.Server.Close()

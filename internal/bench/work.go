@@ -32,6 +32,7 @@ type Work struct {
 	Kind   Kind
 	Batch  int   // messages in a request, 1 to 10; 1 when zero
 	Size   int   // bytes of a body; 200 when zero
+	Random bool  // bodies are random text, no two alike; without it, all of them are letters x
 	Groups int   // of a FIFO queue; a standard queue when zero
 	Depth  int64 // messages that wait in the queue before the first round
 	Polls  int   // long polls that wait meanwhile, on another queue that stays empty
@@ -57,15 +58,20 @@ func New(w Work) (Contender, error) {
 	if w.Groups > 0 {
 		w.Queue += ".fifo"
 	}
-	return &working{Work: w, text: strings.Repeat("x", w.Size),
-		unique: fmt.Sprintf("%x", time.Now().UnixNano())}, nil
+	on := &working{Work: w, text: strings.Repeat("x", w.Size),
+		unique: fmt.Sprintf("%x", time.Now().UnixNano())}
+	if w.Random {
+		on.bodies = NewBodies(w.Size)
+	}
+	return on, nil
 }
 
 // A working is a workload in a comparison.
 type working struct {
 	Work
-	text   string // of every body
-	unique string // begins the deduplication ids of this run
+	text   string  // of every body
+	bodies *Bodies // in place of it
+	unique string  // begins the deduplication ids of this run
 
 	url     string // of the queue
 	sent    atomic.Int64

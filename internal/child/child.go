@@ -39,6 +39,7 @@ type Config struct {
 	Program string   // the tenaq binary
 	Dir     string   // an existing directory for the data and the log
 	Args    []string // further flags of serve
+	Env     []string // further environment
 }
 
 // A Server is a server process, or what a dead one left behind. Its methods are not for concurrent
@@ -149,6 +150,7 @@ func (s *Server) launch() (*firstLine, error) {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "TENAQ_")
 	})
+	cmd.Env = append(cmd.Env, s.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = ready, log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/bench"
 	"tenaq/internal/cli"
-	"tenaq/internal/server"
 )
 
 // newBaselineCmd makes the hidden command with which bench starts the server that does nothing.
@@ -42,7 +42,7 @@ answers from standard input, print the address, and serve until stopped.
 			}
 			defer runtime.KeepAlive(cli.PaceGC(os.Getenv)) // as serve does
 			cli.AddThreads(os.Getenv)
-			return server.Baseline(cmd.Context(), l, answers)
+			return bench.ServeNothing(cmd.Context(), l, answers)
 		},
 	}
 }

@@ -46,9 +46,9 @@ after the response or, with --rate, when the next one is due; latencies then
 count from the due time, so a stall of the server lengthens all latencies that
 fall into it. Latencies are those of a step, which is one request or three.
 
---baseline alternates the endpoint with a server that does nothing, on the same
-HTTP stack with the same limits and responses. The ratio is the median over all
-rounds. Absolute numbers describe the machine more than the program.
+--baseline alternates the endpoint with a plain net/http server that does
+nothing but give the same responses. The ratio is the median over all rounds.
+Absolute numbers describe the machine more than the program.
 
 Queues are named tenaq-bench-... and deleted at the end. Amazon charges for each
 request.`,

@@ -28,7 +28,7 @@ The full form takes about twenty minutes and gigabytes under --dir. --scale
 reduces the numbers of messages, queues and polls and keeps the bounds. --short
 takes less than three minutes and fails only if a ratio is grossly wrong.`
 	cmd.Example = `  tenaq bench budget
-  tenaq bench budget send latency
+  tenaq bench budget send bodies bytes
   tenaq bench budget --short --json
   tenaq bench budget depth --scale 0.1 --dir /mnt/data`
 	return cmd

@@ -49,6 +49,8 @@ type bound struct {
 	// machine does not fail. Only ratios have one. Measures without it are not judged in the short
 	// form, unless they count what must never happen, with the bound 0.
 	gross float64
+
+	free bool // there is no bound, and the measure is only reported
 }
 
 // A measure is a measured value, under the name of its bound.
@@ -68,9 +70,23 @@ func atMost(what string, is float64, unit string, gross float64) bound {
 
 // Lines is the budget. The last number of a bound is that of the short form.
 var Lines = []Line{
-	{"send", "single sends of 64 clients, against a server that does nothing", []bound{
-		atLeast("rate", 0.80, 0.25),
+	{"send", "durable sends of 100 B, against a server that does nothing", []bound{
+		atLeast("64 clients", 0.70, 0.20),
+		atMost("CPU time", 1.5, "", 5),
+		atLeast("256 clients", 0.80, 0.20),
 	}, 512 << 20, served(measureSend)},
+	{"bodies", "durable sends of 64 clients, against a server that does nothing", []bound{
+		atLeast("4 KiB", 0.55, 0.05),
+		atLeast("64 KiB", 0.55, 0.02),
+	}, 4 << 30, served(measureBodies)},
+	{"commit", "p50 of sends of 16 clients, against p50 of forced writes", []bound{
+		atMost("p50", 2.5, "", 50),
+	}, 512 << 20, served(measureCommit)},
+	{"bytes", "bytes written to disk for each byte of bodies of 4 KiB", []bound{
+		atMost("sends only", 2.5, "", 12),
+		atMost("deletes at once", 1.5, "", 12),
+		atMost("deletes after 5 s", 1.5, "", 12),
+	}, 2 << 30, served(measureBytes)},
 	{"batch", "lives in batches of ten, against the engine alone on the same disk", []bound{
 		atLeast("rate", 0.50, 0.07),
 	}, 512 << 20, served(measureBatch)},
@@ -107,6 +123,9 @@ var Lines = []Line{
 		atLeast("half load afterwards", 0.95, 0.50),
 		atLeast("closed loop afterwards", 0.90, 0.40),
 	}, 2 << 30, measureOverload},
+	{"scaling", "sends to servers with 1, 2, 4 and more processors", []bound{
+		{what: "rate", free: true},
+	}, 512 << 20, measureScaling},
 }
 
 // Choose returns the lines with these names out of all, or all lines for no names.
@@ -156,8 +175,12 @@ func (l *Line) measure(ctx context.Context, c *Config, p *cli.Progress) (rows []
 	if err == nil {
 		found, err = l.run(ctx, e)
 	}
+	bounds := l.bounds
+	if small, ok := errors.AsType[tooSmall](err); ok {
+		rows, bounds, err = []Row{{Line: l.Name, Note: small.Error()}}, nil, nil
+	}
 	err = errors.Join(err, e.own.Close())
-	for _, b := range l.bounds {
+	for _, b := range bounds {
 		i := slices.IndexFunc(found, func(m measure) bool { return m.what == b.what })
 		switch {
 		case i >= 0:

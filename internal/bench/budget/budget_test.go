@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"tenaq/internal/cli"
 )
@@ -56,12 +56,72 @@ func TestLinesThatFail(t *testing.T) {
 	}
 }
 
+// A machine that is too small for a line is reported, and is no failure.
+func TestTooSmall(t *testing.T) {
+	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1)},
+		run: func(context.Context, *env) ([]measure, error) { return nil, tooSmall("not measured: too small") }}
+	f := &Config{Scale: 1, Short: true, Dir: t.TempDir()}
+	rows := line.measure(t.Context(), f, cli.NewProgress(io.Discard, "test"))
+	if len(rows) != 1 || rows[0].failed() || rows[0].verdict() != "not judged" || rows[0].Measured != nil || rows[0].Note == "" {
+		t.Errorf("got %+v", rows)
+	}
+	r := Report{Rows: rows}
+	if got := r.Table().Rows; r.Failed() != 0 || len(got) != 1 || !slices.Contains(got[0], "not measured: too small") {
+		t.Errorf("got %q, %d failed", got, r.Failed())
+	}
+}
+
+// A measure without a bound is reported and not judged.
+func TestFree(t *testing.T) {
+	r := bound{what: "rate", free: true}.judge("line", false, measure{"rate", 3, ""})
+	if r.verdict() != "not judged" || r.failed() || r.Bound != nil || *r.Measured != 3 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// What a process writes is found among the other numbers.
+func TestBytesWritten(t *testing.T) {
+	const io = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6789\ncancelled_write_bytes: 8\n"
+	if got, err := writtenOf(io); err != nil || got != 6789 {
+		t.Errorf("got %v, %v, want 6789", got, err)
+	}
+	for _, bad := range []string{"", "cancelled_write_bytes: 8\n", "x\nwrite_bytes: many\n"} {
+		if got, err := writtenOf(bad); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, got)
+		}
+	}
+}
+
+// A thread that is pinned stays there.
+func TestPin(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this needs Linux")
+	}
+	all, err := processors()
+	if err != nil || len(all) != runtime.NumCPU() {
+		t.Fatalf("got %v, %v, want %d processors", all, err, runtime.NumCPU())
+	}
+	defer func() {
+		if err := pin("self", all); err != nil {
+			t.Error(err)
+		}
+	}()
+	last := all[len(all)-1:]
+	if err := pin("self", last); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := processors(); err != nil || !slices.Equal(got, last) {
+		t.Errorf("got %v, %v, want %v", got, err, last)
+	}
+}
+
 // The short form judges ratios and nothing else, far below the bounds, and every line has something
 // to judge but idle and copy.
 func TestBudgetLines(t *testing.T) {
 	for _, l := range slices.Concat(Lines, ClusterLines) {
 		for _, b := range l.bounds {
 			switch {
+			case b.free:
 			case b.gross == 0 && b.unit == "":
 				t.Errorf("%s: %s is a ratio that the short form does not judge", l.Name, b.what)
 			case b.gross != 0 && b.unit != "":
@@ -73,19 +133,6 @@ func TestBudgetLines(t *testing.T) {
 		if !slices.ContainsFunc(l.bounds, func(b bound) bool { return b.gross != 0 || b.is == 0 }) &&
 			l.Name != "idle" && l.Name != "copy" {
 			t.Errorf("%s: the short form judges nothing", l.Name)
-		}
-	}
-}
-
-// The name of a program may have spaces and parentheses.
-func TestProcessorTime(t *testing.T) {
-	const stat = "42 (a (b) c) S 1 2 3 4 -1 6 7 8 9 10 150 25 1 2 20 0 9 0 77 88 99"
-	if got, err := processorTime(stat); err != nil || got != 1750*time.Millisecond {
-		t.Errorf("got %v, %v, want 1.75s", got, err)
-	}
-	for _, bad := range []string{"", "42 (a) S 1 2", "42 (a) S 1 2 3 4 5 6 7 8 9 10 x 25 1"} {
-		if got, err := processorTime(bad); err == nil {
-			t.Errorf("%q: got %v, want an error", bad, got)
 		}
 	}
 }

@@ -73,10 +73,10 @@ func measureClusterSends(ctx context.Context, e *env) (found []measure, err erro
 	for _, clients := range []int{256, 64} {
 		load := e.load()
 		load.Clients = clients
-		one := &costed{pid: e.own.Server.PID()}
-		three := &costed{pid: leader.PID()}
+		one := &bench.Costed{PID: e.own.Server.PID()}
+		three := &bench.Costed{PID: leader.PID()}
 		for _, c := range []struct {
-			costed   *costed
+			costed   *bench.Costed
 			endpoint bench.Endpoint
 		}{{one, alone}, {three, e.endpoint}} {
 			w := e.work(bench.Work{Kind: bench.Send})
@@ -98,39 +98,13 @@ func measureClusterSends(ctx context.Context, e *env) (found []measure, err erro
 				cli.ShortDuration(results[0].Latency.At(50)))})
 		if clients == 256 {
 			found = append(found, measure{"CPU time of the leader for a send",
-				three.each().Seconds() / max(one.each().Seconds(), 1e-9),
-				fmt.Sprintf("%d µs against %d µs", three.each().Microseconds(),
-					one.each().Microseconds())})
+				three.Each().Seconds() / max(one.Each().Seconds(), 1e-9),
+				fmt.Sprintf("%d µs against %d µs", three.Each().Microseconds(),
+					one.Each().Microseconds())})
 		}
 	}
 	return found, nil
 }
-
-// A costed contender counts the CPU time of a server.
-type costed struct {
-	bench.Contender
-	pid      int
-	used     time.Duration
-	messages int64
-}
-
-func (c *costed) Round(ctx context.Context, load bench.Load) (bench.Tally, error) {
-	before, err := processorOf(c.pid)
-	if err != nil {
-		return bench.Tally{}, err
-	}
-	t, err := c.Contender.Round(ctx, load)
-	if err != nil {
-		return t, err
-	}
-	after, err := processorOf(c.pid)
-	c.used += after - before
-	c.messages += t.Messages
-	return t, err
-}
-
-// each is the CPU time for one message.
-func (c *costed) each() time.Duration { return c.used / time.Duration(max(c.messages, 1)) }
 
 // measureFailover kills leaders under load, and accounts for each message afterwards.
 func measureFailover(ctx context.Context, e *env) ([]measure, error) {

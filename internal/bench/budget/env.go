@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -124,6 +123,11 @@ func (e *env) contender(name string, w bench.Work) (bench.Named, error) {
 	return bench.Named{Name: name, Contender: c}, err
 }
 
+// baseline returns the contender of a workload on a server that does nothing.
+func (e *env) baseline(ctx context.Context, w bench.Work) (bench.Contender, error) {
+	return e.own.Baseline(ctx, e.work(w))
+}
+
 // compare returns the ratio of the second contender to the first. The rates of the others are in
 // the note.
 func (e *env) compare(
@@ -210,36 +214,6 @@ func (e *env) memories() ([]measure, error) {
 
 func (e *env) proc(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(e.own.Server.PID()), file)
-}
-
-// clockTick is the unit of time in /proc, which is the same on all Linux machines.
-const clockTick = 10 * time.Millisecond
-
-// processor returns the CPU time that the server has used.
-func (e *env) processor() (time.Duration, error) { return processorOf(e.own.Server.PID()) }
-
-// processorOf returns the CPU time that a process has used.
-func processorOf(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	return processorTime(string(text))
-}
-
-// processorTime parses /proc/PID/stat. The name of the program may be anything and stands in
-// parentheses. After it, user and system time are the twelfth and thirteenth field.
-func processorTime(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("%.40q does not report the CPU time of the server; this needs Linux", stat)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick, err
 }
 
 // medianRate runs rounds of a prepared contender. It returns the median of their rates, and the

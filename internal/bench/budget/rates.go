@@ -13,21 +13,6 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// measureSend compares durable sends with the same requests to a server that does nothing.
-func measureSend(ctx context.Context, e *env) ([]measure, error) {
-	w := bench.Work{Kind: bench.Send}
-	server, err := e.contender("server", w)
-	if err != nil {
-		return nil, err
-	}
-	nothing, err := e.own.Baseline(ctx, e.work(w))
-	if err != nil {
-		return nil, err
-	}
-	ratio, note, err := e.compare(ctx, bench.Named{Name: "baseline", Contender: nothing}, server)
-	return []measure{{"rate", ratio, note}}, err
-}
-
 // measureBatch compares lives over HTTP with those of the engine alone. The note has the rate on a
 // server that does nothing, which no server on this stack can exceed.
 func measureBatch(ctx context.Context, e *env) ([]measure, error) {
@@ -40,7 +25,7 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := e.own.Baseline(ctx, e.work(w))
+	nothing, err := e.baseline(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +45,7 @@ func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := e.own.Baseline(ctx, e.work(w))
+	nothing, err := e.baseline(ctx, w)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type Row struct {
 	Measure string `json:"measure,omitempty"`
 	Unit    string `json:"unit,omitempty"`
 	AtMost  bool   `json:"atMost"`
-	// that of the form that was run; null when the short form does not judge this
+	// that of the form that was run; null when it does not judge this
 	Bound    *float64 `json:"bound"`
 	Measured *float64 `json:"measured"` // null when it could not be measured
 	Holds    *bool    `json:"holds"`    // null when it was not judged
@@ -52,6 +52,9 @@ func (r *Row) verdict() string {
 func (b bound) judge(line string, short bool, m measure) Row {
 	r := Row{Line: line, Measure: m.what, Unit: b.unit, AtMost: b.most, Measured: &m.value,
 		Note: m.note, bound: b}
+	if b.free {
+		return r
+	}
 	limit := b.is
 	if short {
 		if limit = b.gross; limit == 0 && b.is != 0 {
@@ -82,6 +85,10 @@ func (r *Report) Table() cli.Table {
 	for _, row := range r.Rows {
 		if row.Error != "" {
 			t.Add(row.Line, "", "", row.verdict())
+			continue
+		}
+		if row.Measured == nil {
+			t.Add(row.Line, "", row.Note, row.verdict())
 			continue
 		}
 		limit := ""
