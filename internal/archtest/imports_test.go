@@ -128,7 +128,7 @@ var may = map[string][]string{
 	"outbox/pgoutbox":        {"internal/work/backoff", "internal/work/pgdb", "outbox", "outbox/internal/layout", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
 	"redrive":                {"claims", "internal/work/backoff", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
-	"records/recordstest":    {"records", "internal/testing/proof"},
+	"records/recordstest":    {"records", "internal/testing/proof", "github.com/anishathalye/porcupine"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"internal/work/backoff", "internal/work/parallel", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},

@@ -95,6 +95,7 @@ var cases = []struct {
 	{"OneWinner", testOneWinner},
 	{"Increments", testIncrements},
 	{"History", testHistory},
+	{"Linear", testLinear},
 	{"Ended", testEnded},
 	{"Ending", testEnding},
 	{"Random", testRandom},

@@ -3,7 +3,6 @@ package sqliterecords
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -40,8 +39,9 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	}
 	wait := cmp.Or(cfg.Wait, waitDefault)
 	s := &Store{path: path, clock: clock}
+	s.line.wait = wait
 	s.writer, err = sqlitedb.Open(path,
-		sqlitedb.Options{Wait: wait, Connections: 1, Lock: "immediate"})
+		sqlitedb.Options{Connections: 1, Lock: "immediate"}) // begin waits
 	if err != nil {
 		return nil, s.explain(context.Background(), "open records", err)
 	}
@@ -71,10 +71,18 @@ func (s *Store) prepare(wait time.Duration) error {
 	if err := sqlitedb.UseWAL(ctx, s.writer); err != nil {
 		return s.explain(ctx, "open records", err)
 	}
-	if version == len(migrations) {
-		return nil
+	if version < len(migrations) {
+		if err := s.migrate(ctx); err != nil {
+			return err
+		}
 	}
-	return s.migrate(ctx)
+	err = sqlitedb.Patiently(ctx, func() error {
+		return s.statements.prepare(ctx, s.writer, s.reader)
+	})
+	if err != nil {
+		return s.explain(ctx, "open records", err)
+	}
+	return nil
 }
 
 // inspect returns the version of the schema of the file, or zero if the file is empty.
@@ -107,13 +115,13 @@ func (s *Store) inspect(ctx context.Context) (version int, err error) {
 
 // migrate updates the schema to the newest version. If several processes try, one does it.
 func (s *Store) migrate(ctx context.Context) error {
-	return s.write(ctx, "create the schema", func(tx *sql.Tx, _ int64) error {
+	return s.write(ctx, "create the schema", turnBytes, func(t *turn) error {
 		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		if err := t.tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
 			return err
 		}
 		for ; version < len(migrations); version++ {
-			if _, err := tx.ExecContext(ctx, migrations[version]); err != nil {
+			if _, err := t.tx.Exec(migrations[version]); err != nil {
 				return fmt.Errorf("to version %d: %w", version+1, err)
 			}
 		}

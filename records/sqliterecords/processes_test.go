@@ -18,12 +18,14 @@ import (
 const childPath = "SQLITERECORDS_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childPath); path != "" {
-		if err := count(path); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, be := range map[string]func(string) error{childPath: count, childTogether: writeTogether} {
+		if path := os.Getenv(env); path != "" {
+			if err := be(path); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }

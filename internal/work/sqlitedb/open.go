@@ -49,15 +49,21 @@ func Open(path string, o Options) (*sql.DB, error) {
 // UseWAL permanently switches a file to a write-ahead log, so that readers and writers do not wait
 // for each other. It retries, because SQLite does not wait for others that switch the same file.
 func UseWAL(ctx context.Context, db *sql.DB) error {
-	for {
+	return Patiently(ctx, func() error {
 		var mode string
 		err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
-		switch {
-		case err == nil && mode == "wal":
-			return nil
-		case err == nil:
+		if err == nil && mode != "wal" {
 			return fmt.Errorf("SQLite cannot share a file there (journal mode %s): put it on a local disk", mode)
-		case !IsBusy(err) || ctx.Err() != nil:
+		}
+		return err
+	})
+}
+
+// Patiently calls do again, until ctx ends, while another connection holds the lock.
+func Patiently(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !IsBusy(err) || ctx.Err() != nil {
 			return err
 		}
 		_ = backoff.Sleep(ctx, 5*time.Millisecond) // the context is checked above
