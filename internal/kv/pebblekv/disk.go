@@ -27,6 +27,8 @@ import (
 // Pebble names its current manifest by creating a marker, removing the marker before it, and then
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
 // that the manifest was listed before its marker was. A disk syncs the directory between the steps.
+//
+// It writes logs ahead: see logFile.
 type disk struct {
 	vfs.FS
 	fail func(what string, err error)
@@ -131,6 +133,9 @@ func (d *disk) Unwrap() vfs.FS { return d.FS }
 func (d *disk) wrap(f vfs.File, name string, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasSuffix(name, ".log") {
+		return openLog(file{f, name, d})
 	}
 	return file{f, name, d}, nil
 }

@@ -26,6 +26,8 @@
 // A Log has the same. A State has DIR/state/ and DIR/checkpoint/, and DIR/state.new/ and
 // DIR/state.old/ while a copy takes the place of the rows. Convert makes both of a store.
 //
+// Behind its last commit, a log has zeros, or what an earlier use of its file has left.
+//
 // The format of the store is the constant formatVersion and never a default of Pebble's: the
 // default opens a store with a flipped bit in a synced log, and drops what follows it. A format can
 // be raised and not lowered; a store of a newer one is refused.

@@ -233,7 +233,7 @@ func TestWitnessPace(t *testing.T) {
 		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			switch {
 			case op.Kind.ReadOrWrite() == errorfs.OpIsRead:
-			case strings.HasSuffix(op.Path, "witness") && op.Kind == errorfs.OpFileSync:
+			case strings.HasSuffix(op.Path, "witness") && op.Kind == errorfs.OpFileSyncData:
 				witness.Add(1)
 			default:
 				others.Add(1)
