@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
 	"tenaq/internal/api/framing"
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
 	"tenaq/internal/api/v1"
@@ -102,14 +104,17 @@ func (s *Server) counted(h http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) newHTTP(h http.Handler) *http.Server {
-	return newHTTP(s.counted(s.oneLength(h)), s.cfg.Logger)
+func (s *Server) newHTTP(h http.Handler) *http1.Server {
+	return http1.New(newHTTP(s.counted(s.oneLength(h)), s.cfg.Logger), s.cfg.Logger)
 }
+
+// rejoin serves a connection of the SQS API again that a suspended poll has had; ahead is what was
+// read from it already.
+func (s *Server) rejoin(conn net.Conn, ahead []byte) { s.http.Rejoin(conn, ahead) }
 
 func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ConnContext:       framing.Context,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer

@@ -159,20 +159,6 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-// Of a request that is refused before it was read, a client on a connection that was given back has
-// the answer: what it sends is not the end of the connection.
-func TestRejoinedConnectionIsClosedInPart(t *testing.T) {
-	for _, c := range []net.Conn{new(net.TCPConn), new(tls.Conn)} {
-		again := rejoined(c, nil)
-		if _, ok := again.(interface{ CloseWrite() error }); !ok {
-			t.Errorf("%T of a %T cannot be closed for writing alone", again, c)
-		}
-		if rejoined(again, []byte("x")) != again {
-			t.Errorf("%T is wrapped once more with each poll", again)
-		}
-	}
-}
-
 // The server that is shipped suspends its polls. [POLL-11]
 func TestServerParks(t *testing.T) {
 	s, err := New(config(t))

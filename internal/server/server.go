@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tenaq/internal/api/framing"
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/relay"
 	"tenaq/internal/api/v1"
@@ -51,7 +51,7 @@ type Server struct {
 	started time.Time
 
 	listener, adminListener net.Listener
-	http, adminHTTP         *http.Server
+	http, adminHTTP         *http1.Server
 
 	handlers sync.WaitGroup // requests of the SQS API that are being answered
 	stopping atomic.Bool
@@ -236,7 +236,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // serve answers requests until ctx is done, or until an address or what else there is has failed.
 func (s *Server) serve(ctx context.Context, failed chan error) error {
-	serve := func(h *http.Server, l net.Listener) {
+	serve := func(h *http1.Server, l net.Listener) {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
 		}
@@ -245,9 +245,9 @@ func (s *Server) serve(ctx context.Context, failed chan error) error {
 	if s.certificate != nil {
 		listener = tls.NewListener(listener, s.certificate.config())
 	}
-	go serve(s.http, framing.Listener(listener, s.cfg.Logger))
+	go serve(s.http, listener)
 	if s.adminListener != nil {
-		go serve(s.adminHTTP, framing.Listener(s.adminListener, s.cfg.Logger))
+		go serve(s.adminHTTP, s.adminListener)
 	}
 	look := time.NewTicker(diskEvery)
 	defer look.Stop()

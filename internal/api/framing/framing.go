@@ -72,16 +72,35 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Conn(conn, nil, l.logger), nil
+}
+
+// Conn returns conn as one that is inspected from here on, where a request begins; ahead is what
+// was already read from there. Connections over TLS and failed handshakes are treated as by
+// Listener.
+func Conn(conn net.Conn, ahead []byte, logger *slog.Logger) net.Conn {
 	if c, ok := conn.(*tls.Conn); ok {
-		return &framedTLS{framed: framed{Conn: c}, tls: c, logger: l.logger}, nil
+		return &framedTLS{framed: framed{Conn: c, ahead: ahead}, tls: c, logger: logger}
 	}
-	return &framed{Conn: conn}, nil
+	return &framed{Conn: conn, ahead: ahead}
+}
+
+// Unwrap returns the connection that conn inspects, or conn if it inspects none.
+func Unwrap(conn net.Conn) net.Conn {
+	switch c := conn.(type) {
+	case *framed:
+		return c.Conn
+	case *framedTLS:
+		return c.Conn
+	}
+	return conn
 }
 
 // A framed connection inspects the heads of the requests that are read from it.
 type framed struct {
 	net.Conn
-	both atomic.Bool // the connection takes no further request
+	ahead []byte
+	both  atomic.Bool // the connection takes no further request
 
 	state   frame
 	lines   int    // of the head, so far
@@ -107,9 +126,17 @@ const (
 const lineMax = 128
 
 func (c *framed) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	if len(c.ahead) == 0 {
+		n, err := c.Conn.Read(b)
+		c.look(b[:n])
+		return n, err
+	}
+	n := copy(b, c.ahead)
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		c.ahead = nil // what it was in need not be kept
+	}
 	c.look(b[:n])
-	return n, err
+	return n, nil
 }
 
 // CloseWrite lets a client read an answer before its request has been read to the end.

@@ -2,6 +2,7 @@ package framing
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"net"
 	"strings"
@@ -44,13 +45,28 @@ func TestFraming(t *testing.T) {
 		{"a head that has not ended", head + length + chunks, false, frameHead},
 	} {
 		for _, n := range []int{1, 2, 7, 5000} {
-			conn := &framed{Conn: bytesConn{r: bytes.NewReader([]byte(c.text)), n: n}}
+			ahead := min(n-1, len(c.text))
+			conn := Conn(bytesConn{r: bytes.NewReader([]byte(c.text[ahead:])), n: n}, []byte(c.text[:ahead]), nil).(*framed)
 			if got, err := io.ReadAll(conn); err != nil || string(got) != c.text {
 				t.Fatalf("%s: read %q, %v", c.name, got, err)
 			}
 			if both := conn.both.Load(); both != c.both || conn.state != c.state {
 				t.Errorf("%s, %d bytes at a time: got both %v and state %d, want %v and %d", c.name, n, both, conn.state, c.both, c.state)
 			}
+		}
+	}
+}
+
+// Of a request that is refused before it was read, a client on a connection that was given back has
+// the answer: what it sends is not the end of the connection.
+func TestConnectionIsClosedInPart(t *testing.T) {
+	for _, c := range []net.Conn{new(net.TCPConn), new(tls.Conn)} {
+		again := Conn(c, nil, nil)
+		if _, ok := again.(interface{ CloseWrite() error }); !ok {
+			t.Errorf("%T of a %T cannot be closed for writing alone", again, c)
+		}
+		if Unwrap(again) != c || Unwrap(c) != c {
+			t.Errorf("%T is wrapped once more with each poll", again)
 		}
 	}
 }

@@ -1,0 +1,231 @@
+package http1
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A conn is a connection in the loop.
+type conn struct {
+	s     *Server
+	raw   net.Conn
+	state atomic.Int32
+	used  bool // it has had a request
+
+	buf  []byte
+	r, w int // buf[r:w] was read and not used
+
+	head  head
+	blank *http.Request // with what all requests of the connection have
+	req   http.Request
+	url   url.URL
+	body  body
+	out   response
+
+	mu     sync.Mutex // guards watch, and reads while a handler runs
+	watch  watch
+	reads  deadline
+	writes deadline
+}
+
+// States of a connection.
+const (
+	fresh  int32 = iota // before its first request
+	idle                // between two requests
+	busy                // from when a request is known until it is answered
+	closed              // by a stop
+)
+
+// bufSize holds the head of a common request, and most requests as a whole. In bytes.
+const bufSize = 4 << 10
+
+// partsMax is in how many parts a head may arrive.
+const partsMax = 8
+
+// newlinesMax is how many bytes of line ends behind a POST are ignored, as net/http does.
+const newlinesMax = 4
+
+func newConn(s *Server, raw net.Conn, state *tls.ConnectionState, ahead []byte) *conn {
+	c := &conn{s: s, raw: raw, buf: make([]byte, max(bufSize, len(ahead)))}
+	c.w = copy(c.buf, ahead)
+	c.head.header, c.out.header = make(http.Header), make(http.Header)
+	c.body.c, c.out.c = c, c
+	c.watch = watch{c: c, gone: make(chan struct{}), ended: sync.Cond{L: &c.mu}}
+	c.reads.set, c.writes.set = raw.SetReadDeadline, raw.SetWriteDeadline
+	c.reads.want(time.Now().Add(s.ReadHeaderTimeout), 0)
+	c.blank = (&http.Request{
+		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		TLS: state, RemoteAddr: raw.RemoteAddr().String(),
+	}).WithContext(&c.watch)
+	return c
+}
+
+// serve serves requests until the connection ends, is hijacked or left to net/http.
+func (c *conn) serve() {
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			c.s.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.blank.RemoteAddr, v, debug.Stack())
+		}
+		if c.watch.end(); !c.out.taken {
+			c.raw.Close()
+		}
+	}()
+	for c.next() {
+		c.begin()
+		c.s.Handler.ServeHTTP(&c.out, &c.req)
+		if c.out.taken || !c.out.finish() {
+			return
+		}
+		c.watch.pause()
+		c.used = true
+	}
+}
+
+// next reads the head of the next request. It reports false when there is none for the loop.
+func (c *conn) next() bool {
+	if c.used {
+		c.state.Store(idle)
+		if c.s.draining.Load() {
+			return false
+		}
+		c.reads.want(time.Now().Add(c.s.IdleTimeout), c.s.IdleTimeout/8)
+	}
+	newlines, parts := 0, 0
+	for {
+		for ; c.used && newlines < newlinesMax && c.r < c.w && isNewline(c.buf[c.r]); newlines++ {
+			c.r++
+		}
+		if c.r < c.w {
+			n, v := c.head.parse(c.buf[c.r:c.w])
+			if v == common {
+				c.r += n
+				return c.state.Swap(busy) != closed
+			}
+			if parts++; v == other || parts > partsMax || c.w-c.r == len(c.buf) {
+				c.handOver()
+				return false
+			}
+			if c.used && parts == 1 {
+				c.reads.want(time.Now().Add(c.s.ReadHeaderTimeout), 0)
+			}
+		}
+		c.w, c.r = copy(c.buf, c.buf[c.r:c.w]), 0
+		c.reads.apply()
+		n, err := c.raw.Read(c.buf[c.w:])
+		c.w += n
+		switch {
+		case err == nil || n > 0:
+		case c.w > 0 && !errors.Is(err, os.ErrDeadlineExceeded):
+			c.handOver() // net/http says what is wrong with half a request
+			return false
+		default:
+			return false
+		}
+	}
+}
+
+func isNewline(b byte) bool { return b == '\r' || b == '\n' }
+
+// handOver leaves the connection to net/http, unless a stop has closed it.
+func (c *conn) handOver() {
+	if c.state.Swap(busy) == closed {
+		return
+	}
+	c.out.taken = true
+	c.raw.SetDeadline(time.Time{})
+	c.s.handOver(c.raw, c.buf[c.r:c.w])
+}
+
+// drain closes the connection unless it has a request. One that is fresh may bring one.
+func (c *conn) drain() {
+	if c.state.CompareAndSwap(idle, closed) {
+		c.raw.Close()
+	} else if c.state.Load() == fresh {
+		c.raw.SetReadDeadline(time.Now().Add(silenceMax))
+	}
+}
+
+// begin makes the request and the response for a head that was read.
+func (c *conn) begin() {
+	now := time.Now()
+	c.reads.want(now.Add(c.s.ReadTimeout), c.s.ReadTimeout/8)
+	c.writes.want(now.Add(c.s.WriteTimeout), c.s.WriteTimeout/8)
+	c.url = url.URL{Path: c.head.path}
+	c.req = *c.blank
+	c.req.URL, c.req.RequestURI = &c.url, c.head.path
+	c.req.Header, c.req.Host = c.head.header, c.head.host
+	c.req.ContentLength, c.req.Body = c.head.length, &c.body
+	if c.body.left = c.head.length; c.body.left == 0 {
+		c.req.Body = http.NoBody
+	}
+	c.watch.begin(c.body.left == 0)
+	c.out.begin()
+}
+
+// A body is the body of a request.
+type body struct {
+	c    *conn
+	left int64
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	c := b.c
+	if b.left == 0 || c.out.taken {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), b.left)]
+	if c.r < c.w {
+		n = copy(p, c.buf[c.r:c.w])
+		c.r += n
+	} else if len(p) > 0 {
+		c.mu.Lock()
+		c.reads.apply()
+		c.mu.Unlock()
+		if n, err = c.raw.Read(p); err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	if b.left -= int64(n); b.left == 0 {
+		c.watch.arrived()
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (b *body) Close() error { return nil }
+
+// A deadline is one of a connection, which is moved only when it has to be.
+type deadline struct {
+	set   func(time.Time) error
+	at    time.Time // as it is
+	least time.Time // as it is wanted
+	slack time.Duration
+}
+
+// want says when the deadline must be, at most slack later. Apply does it.
+func (d *deadline) want(t time.Time, slack time.Duration) { d.least, d.slack = t, slack }
+
+func (d *deadline) apply() {
+	switch {
+	case d.least.IsZero():
+		if !d.at.IsZero() {
+			d.move(time.Time{})
+		}
+	case d.at.Before(d.least), d.at.Sub(d.least) > d.slack:
+		d.move(d.least.Add(d.slack))
+	}
+}
+
+func (d *deadline) move(t time.Time) {
+	d.at = t
+	_ = d.set(t) // reads and writes of a closed connection fail by themselves
+}

@@ -1,0 +1,188 @@
+// Package http1 serves the one kind of request that a queue is asked all day, and leaves every
+// other one to net/http.
+//
+// A Server is an http.Server with its handler, its limits and its life. For an empty handler,
+// net/http takes more processor time than the broker and the store take for a send: a goroutine that
+// watches the connection, contexts, five changes of deadlines, new maps, buffers and strings. The
+// loop of this package needs none of these for a request that arrives at once and is answered soon.
+// `go test -bench . ./internal/api/http1` compares the two.
+//
+// What it guarantees:
+//
+//   - The loop takes a request only if every byte of its head leaves no doubt: POST, HTTP/1.1, a
+//     plain path, one Host, one Content-Length, printable ASCII, lines that end with CR and LF. For
+//     all others, and for everything that follows on the same connection, net/http serves it and
+//     gets every byte that was read. Package framing inspects these. [WIRE-32]
+//   - Handlers see the requests, and clients the answers, that net/http would give them. The
+//     differential tests compare both, with the bytes cut at every place.
+//   - The limits are those of the http.Server. Deadlines of connections that are used again and
+//     again are moved in steps: an idle connection is closed after IdleTimeout, or an eighth later.
+//   - Shutdown closes idle connections at once, and the others with their answers.
+//
+// What is different for handlers:
+//
+//   - The Request, its Header and its context belong to a handler until it returns, and are then
+//     used for the next request.
+//   - The context ends when the client leaves. The connection is watched only from 25 ms after the
+//     first call of Done; a send that is answered before costs no watch.
+//   - The ResponseWriter knows no informational answers and no trailers. ConnState is called for
+//     connections that are hijacked.
+package http1
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tenaq/internal/api/framing"
+)
+
+// A Server is an http.Server that serves common requests itself.
+type Server struct {
+	*http.Server
+	logger *slog.Logger
+
+	draining atomic.Bool
+	wg       sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// New returns a server with the handler and the limits of h, all of which must be set. Failed TLS
+// handshakes go to the logger. Once framing.Ambiguous reports true for a request, h must refuse it.
+func New(h *http.Server, logger *slog.Logger) *Server {
+	h.ConnContext = framing.Context
+	return &Server{Server: h, logger: logger, conns: make(map[*conn]struct{})}
+}
+
+// Serve serves the connections of l until Shutdown or Close. Its error is that of an http.Server.
+func (s *Server) Serve(l net.Listener) error { return s.Server.Serve(front{l, s}) }
+
+// A front is a listener whose connections the loop takes. The http.Server accepts from it, and so
+// does with errors what it always does.
+type front struct {
+	net.Listener
+	s *Server
+}
+
+func (l front) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		go l.s.serve(conn, nil)
+	}
+}
+
+// Rejoin serves a connection again that a handler has hijacked; ahead is what was already read from
+// it.
+func (s *Server) Rejoin(conn net.Conn, ahead []byte) { go s.serve(framing.Unwrap(conn), ahead) }
+
+func (s *Server) serve(raw net.Conn, ahead []byte) {
+	c, err := s.open(raw, ahead)
+	if err != nil {
+		raw.Close()
+		return
+	}
+	defer s.leave(c)
+	c.serve()
+}
+
+var errHandshake = errors.New("the TLS handshake failed")
+
+// open makes a connection one of the loop, after its TLS handshake if it needs one.
+func (s *Server) open(raw net.Conn, ahead []byte) (*conn, error) {
+	var state *tls.ConnectionState
+	if t, ok := framing.Conn(raw, nil, s.logger).(interface{ ConnectionState() tls.ConnectionState }); ok {
+		now := t.ConnectionState()
+		if state = &now; !now.HandshakeComplete {
+			return nil, errHandshake
+		}
+	}
+	c := newConn(s, raw, state, ahead)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return nil, http.ErrServerClosed
+	}
+	s.wg.Add(1)
+	s.conns[c] = struct{}{}
+	return c, nil
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.wg.Done()
+}
+
+// handOver gives a connection to net/http, which then serves it to its end; ahead is what was read
+// from it and not answered.
+func (s *Server) handOver(raw net.Conn, ahead []byte) {
+	l := &single{conn: framing.Conn(raw, ahead, s.logger)}
+	// the error is that there is no second connection, or that the server is stopping
+	_ = s.Server.Serve(l)
+	if l.conn != nil {
+		l.conn.Close()
+	}
+}
+
+// A single is a listener with one connection, which is how an http.Server is handed one.
+type single struct{ conn net.Conn }
+
+func (l *single) Accept() (net.Conn, error) {
+	if l.conn == nil {
+		return nil, net.ErrClosed
+	}
+	conn := l.conn
+	l.conn = nil
+	return conn, nil
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// Shutdown stops listening, closes idle connections and waits until the others are answered and
+// closed. When ctx ends first, it returns its error, and Close cuts off the rest.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.each(func(c *conn) { c.drain() })
+	if err := s.Server.Shutdown(ctx); err != nil {
+		return err
+	}
+	none := make(chan struct{})
+	go func() { s.wg.Wait(); close(none) }()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close stops listening and closes all connections.
+func (s *Server) Close() error {
+	s.each(func(c *conn) { c.raw.Close() })
+	return s.Server.Close()
+}
+
+// each lets no more connections in, and does something with those that there are.
+func (s *Server) each(do func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining.Store(true)
+	for c := range s.conns {
+		do(c)
+	}
+}
+
+// silenceMax is how long a stop waits for the first request of a connection, as net/http does.
+const silenceMax = 5 * time.Second
