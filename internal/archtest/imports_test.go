@@ -91,7 +91,7 @@ var may = map[string][]string{
 	"internal/broker": {"internal/engine", "internal/kv", "internal/observe/metric", "internal/observe/tally"},
 
 	"internal/api/sqs": {
-		"internal/api/framing", "internal/api/handle", "internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire",
+		"internal/api/framing", "internal/api/handle", "internal/api/http1", "internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire",
 		"internal/api/suspend", "internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
 	},
 	"internal/observe/monitor": {
@@ -100,7 +100,7 @@ var may = map[string][]string{
 	"internal/api/cloudwatch": {"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
 	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
 	"internal/api/relay": {
-		"internal/api/cloudwatch", "internal/api/intake", "internal/api/refusal", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/v1", "internal/api/wire",
+		"internal/api/cloudwatch", "internal/api/http1", "internal/api/intake", "internal/api/refusal", "internal/api/sqs", "internal/api/sqs/sqswire", "internal/api/v1", "internal/api/wire",
 		"internal/cluster/forward", "internal/door/auth",
 		"internal/api/handle", "internal/broker", "internal/engine", "internal/observe/monitor", // of the leader, in its tests
 	},

@@ -50,9 +50,12 @@ var deeds = map[string]http.HandlerFunc{
 			}
 		}
 	},
-	"unread":      func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusForbidden) },
-	"nothing":     func(w http.ResponseWriter, r *http.Request) {},
-	"no content":  func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent); io.WriteString(w, "x") },
+	"unread":  func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+	"nothing": func(w http.ResponseWriter, r *http.Request) {},
+	"no content": func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+		io.WriteString(w, "x")
+	},
 	"not changed": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotModified) },
 	"odd status":  func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(599) },
 	"no type": func(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +78,7 @@ var deeds = map[string]http.HandlerFunc{
 			panic(err)
 		}
 	},
-	"large":  func(w http.ResponseWriter, r *http.Request) { w.Write(bytes.Repeat([]byte("x"), 10_000)) },
+	"large": func(w http.ResponseWriter, r *http.Request) { w.Write(bytes.Repeat([]byte("x"), 10_000)) },
 	"larger": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "20000")
 		w.Write(bytes.Repeat([]byte("x"), 10_000))

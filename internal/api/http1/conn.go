@@ -61,7 +61,7 @@ func newConn(s *Server, raw net.Conn, state *tls.ConnectionState, ahead []byte) 
 	c.body.c, c.out.c = c, c
 	c.watch = watch{c: c, gone: make(chan struct{}), ended: sync.Cond{L: &c.mu}}
 	c.reads.set, c.writes.set = raw.SetReadDeadline, raw.SetWriteDeadline
-	c.reads.want(time.Now().Add(s.ReadHeaderTimeout), 0)
+	c.reads.within(s.ReadHeaderTimeout, time.Now(), 0)
 	c.blank = (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		TLS: state, RemoteAddr: raw.RemoteAddr().String(),
@@ -97,7 +97,10 @@ func (c *conn) next() bool {
 		if c.s.draining.Load() {
 			return false
 		}
-		c.reads.want(time.Now().Add(c.s.IdleTimeout), c.s.IdleTimeout/8)
+		c.reads.within(c.s.IdleTimeout, time.Now(), c.s.IdleTimeout/8)
+	}
+	if c.watch.join() != nil {
+		return false
 	}
 	newlines, parts := 0, 0
 	for {
@@ -115,7 +118,7 @@ func (c *conn) next() bool {
 				return false
 			}
 			if c.used && parts == 1 {
-				c.reads.want(time.Now().Add(c.s.ReadHeaderTimeout), 0)
+				c.reads.within(c.s.ReadHeaderTimeout, time.Now(), 0)
 			}
 		}
 		c.w, c.r = copy(c.buf, c.buf[c.r:c.w]), 0
@@ -157,8 +160,8 @@ func (c *conn) drain() {
 // begin makes the request and the response for a head that was read.
 func (c *conn) begin() {
 	now := time.Now()
-	c.reads.want(now.Add(c.s.ReadTimeout), c.s.ReadTimeout/8)
-	c.writes.want(now.Add(c.s.WriteTimeout), c.s.WriteTimeout/8)
+	c.reads.within(c.s.ReadTimeout, now, c.s.ReadTimeout/8)
+	c.writes.within(c.s.WriteTimeout, now, c.s.WriteTimeout/8)
 	c.url = url.URL{Path: c.head.path}
 	c.req = *c.blank
 	c.req.URL, c.req.RequestURI = &c.url, c.head.path
@@ -190,7 +193,12 @@ func (b *body) Read(p []byte) (n int, err error) {
 		c.mu.Lock()
 		c.reads.apply()
 		c.mu.Unlock()
-		if n, err = c.raw.Read(p); err == io.EOF {
+		if n, err = c.raw.Read(p); n == 0 && err != nil {
+			c.mu.Lock()
+			c.watch.fail(err)
+			c.mu.Unlock()
+		}
+		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 	}
@@ -213,6 +221,13 @@ type deadline struct {
 
 // want says when the deadline must be, at most slack later. Apply does it.
 func (d *deadline) want(t time.Time, slack time.Duration) { d.least, d.slack = t, slack }
+
+// within is want for a limit that begins now; zero is none.
+func (d *deadline) within(limit time.Duration, now time.Time, slack time.Duration) {
+	if d.want(time.Time{}, 0); limit > 0 {
+		d.want(now.Add(limit), slack)
+	}
+}
 
 func (d *deadline) apply() {
 	switch {

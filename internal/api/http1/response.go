@@ -241,7 +241,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, http.ErrHijacked
 	}
 	w.taken = true
-	c.watch.pause()
+	c.watch.interrupt()
 	ahead := bytes.Clone(c.buf[c.r:c.w])
 	r := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(ahead), c.raw), len(ahead))
 	_, err := r.Peek(len(ahead))

@@ -55,8 +55,8 @@ type Server struct {
 	conns map[*conn]struct{}
 }
 
-// New returns a server with the handler and the limits of h, all of which must be set. Failed TLS
-// handshakes go to the logger. Once framing.Ambiguous reports true for a request, h must refuse it.
+// New returns a server with the handler, the limits and the ErrorLog of h. Failed TLS handshakes go
+// to the logger. The handler must refuse every request for which framing.Ambiguous reports true.
 func New(h *http.Server, logger *slog.Logger) *Server {
 	h.ConnContext = framing.Context
 	return &Server{Server: h, logger: logger, conns: make(map[*conn]struct{})}

@@ -185,8 +185,11 @@ type counter struct {
 	calls *atomic.Int32
 }
 
-func (c counter) SetReadDeadline(t time.Time) error  { c.calls.Add(1); return c.Conn.SetReadDeadline(t) }
-func (c counter) SetWriteDeadline(t time.Time) error { c.calls.Add(1); return c.Conn.SetWriteDeadline(t) }
+func (c counter) SetReadDeadline(t time.Time) error { c.calls.Add(1); return c.Conn.SetReadDeadline(t) }
+func (c counter) SetWriteDeadline(t time.Time) error {
+	c.calls.Add(1)
+	return c.Conn.SetWriteDeadline(t)
+}
 
 // Requests that arrive at once and are answered soon cost no deadlines, no watch and no goroutine.
 func TestCheap(t *testing.T) {

@@ -7,24 +7,37 @@ import (
 )
 
 // watchAfter is how long a handler may wait for the end of its context before the connection is
-// watched. It is longer than polls wait in handlers while there are many.
+// watched, unless it calls Watch.
 const watchAfter = 25 * time.Millisecond
 
 // A watch is the context of the requests of a connection. It ends when the client leaves, which
-// only a read from the connection reveals; the read is begun when a handler has waited for a
-// while. Its fields are guarded by conn.mu.
+// only a read from the connection reveals. Such a read goes on when the handler has returned: it
+// then reads the next request. The fields are guarded by conn.mu.
 type watch struct {
 	c     *conn
 	gone  chan struct{}
 	err   error
 	timer *time.Timer // begins the read
 
-	serving bool // a handler runs
-	asked   bool // it wants to know the end of the context
-	whole   bool // the body of its request has arrived
-	reading bool
-	ended   sync.Cond // no longer reading
+	serving bool  // a handler runs
+	asked   bool  // it waits for the end of the context
+	whole   bool  // the body of its request has arrived
+	reading bool  // into conn.buf, which is empty
+	stopped bool  // the read is to end without a reason
+	failed  error // why nothing more can be read
+	ended   sync.Cond
 }
+
+// Watch has the context of a request end at once when its client leaves. It is for handlers that
+// wait for long. Other servers do so without it.
+func Watch(ctx context.Context) {
+	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
+		w.Done()
+		w.read()
+	}
+}
+
+type watchKey struct{}
 
 // begin is called with each request.
 func (w *watch) begin(whole bool) {
@@ -52,60 +65,77 @@ func (w *watch) arm() {
 	}
 }
 
-// read reads from the connection until the client sends its next request or leaves.
+// read begins to read, unless the handler has returned or the next request is there.
 func (w *watch) read() {
 	c := w.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !w.asked || !w.whole || w.reading || c.r < c.w {
-		return // the handler is another one, or the next request is there
+	if !w.asked || !w.whole || w.reading || w.failed != nil || c.r < c.w {
+		return
 	}
 	w.reading = true
+	c.r, c.w = 0, 0
 	c.reads.apply()
-	c.mu.Unlock()
-	n, err := c.raw.Read(c.buf)
-	c.mu.Lock()
-	if c.r, c.w = 0, n; n == 0 && err != nil && w.asked {
-		w.close()
-	}
-	w.reading = false
-	w.ended.Broadcast()
+	go func() {
+		n, err := c.raw.Read(c.buf)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if w.reading, c.w = false, n; n == 0 && err != nil && !w.stopped {
+			w.fail(err)
+		}
+		w.ended.Broadcast()
+	}()
 }
 
-// close ends the context. conn.mu is held.
-func (w *watch) close() {
-	if w.err == nil {
+// fail ends the context because the connection cannot be read from. conn.mu is held.
+func (w *watch) fail(err error) {
+	if w.failed = err; w.err == nil {
 		w.err = context.Canceled
 		close(w.gone)
 	}
 }
 
-// pause ends the reading when the handler has returned.
+// pause is called when the handler has returned.
 func (w *watch) pause() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	w.stop()
-}
-
-// stop ends the reading. conn.mu is held.
-func (w *watch) stop() {
 	if w.serving, w.asked = false, false; w.timer != nil {
 		w.timer.Stop()
 	}
+}
+
+// join waits until nothing is being read, and returns why no more can be.
+func (w *watch) join() error {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
 	if w.reading {
+		w.c.reads.apply()
+	}
+	for w.reading {
+		w.ended.Wait()
+	}
+	return w.failed
+}
+
+// interrupt ends the watch for good.
+func (w *watch) interrupt() {
+	w.pause()
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	if w.stopped = true; w.reading {
 		w.c.reads.move(time.Unix(1, 0))
-		for w.reading {
-			w.ended.Wait()
-		}
+	}
+	for w.reading {
+		w.ended.Wait()
 	}
 }
 
 // end is called when the connection leaves the loop.
 func (w *watch) end() {
+	w.interrupt()
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
-	w.stop()
-	w.close()
+	w.fail(context.Canceled)
 }
 
 func (w *watch) Done() <-chan struct{} {
@@ -124,5 +154,11 @@ func (w *watch) Err() error {
 	return w.err
 }
 
+func (w *watch) Value(key any) any {
+	if key == (watchKey{}) {
+		return w
+	}
+	return nil
+}
+
 func (w *watch) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (w *watch) Value(any) any               { return nil }

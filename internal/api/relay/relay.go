@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/cloudwatch"
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sqs/sqswire"
@@ -156,6 +157,7 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent
 			return false, intake.ErrBusy
 		}
 		defer h.receives.give()
+		http1.Watch(ctx) // [POLL-10]
 		serves = context.AfterFunc(h.serving, cancel)
 		defer serves()
 	}

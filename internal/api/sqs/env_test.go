@@ -18,6 +18,7 @@ import (
 
 	"tenaq/internal/api/framing"
 	"tenaq/internal/api/handle"
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/v1"
@@ -161,10 +162,17 @@ func newWorld(s settings) *world {
 	})
 
 	ctx, cancel := context.WithCancel(context.Background())
-	server := &http.Server{Handler: both, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
+	plain := &http.Server{Handler: both, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
+	server := http1.New(plain, s.sqs.Logger)
 	var running sync.WaitGroup
-	running.Go(func() { server.Serve(framing.Listener(w.listener, s.sqs.Logger)) })
+	running.Go(func() {
+		if s.inHTTP {
+			plain.Serve(framing.Listener(w.listener, s.sqs.Logger))
+		} else {
+			server.Serve(w.listener)
+		}
+	})
 	running.Go(func() { w.broker.Run(ctx) })
 	w.stop = func() {
 		server.Close()

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/suspend"
 	"tenaq/internal/api/wire"
@@ -49,6 +50,7 @@ func (c *call) poll(op *engine.ReceiveMessage, wanted *wantedAttributes) error {
 	if c.h.cfg.Rejoin == nil || op.Wait.Set && op.Wait.Value == 0 {
 		return pending.Wait(c)
 	}
+	http1.Watch(c) // [POLL-10]
 	after := suspendAfter
 	if c.h.waiting.Add(1) > crowd {
 		after = suspendSoon
