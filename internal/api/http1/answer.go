@@ -11,7 +11,9 @@ import (
 
 // AppendHead appends the first line of an answer and those headers for which write reports true, in
 // the order of net/http. The Date and the empty line are left to the caller.
-func AppendHead(dst []byte, status int, header http.Header, write func(name, value string) bool) []byte {
+func AppendHead(
+	dst []byte, status int, header http.Header, write func(name, value string) bool,
+) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = strconv.AppendInt(dst, int64(status), 10)
 	dst = append(dst, ' ')

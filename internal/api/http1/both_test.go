@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,12 +266,21 @@ func converse(t *testing.T, loop bool, parts ...string) (got []string) {
 	l := newPipes()
 	go s.Serve(wrap(l))
 	conn := l.dial()
-	var seen bytes.Buffer
-	closed := false
-	go func() { io.Copy(&seen, conn); closed = true }()
+	var mu sync.Mutex
+	seen, closed := []byte(nil), false
+	go func() {
+		for buf := make([]byte, 1000); !closed; {
+			n, err := conn.Read(buf)
+			mu.Lock()
+			seen, closed = append(seen, buf[:n]...), err != nil
+			mu.Unlock()
+		}
+	}()
 	note := func() {
 		synctest.Wait()
-		got = append(got, fmt.Sprintf("%s, closed %v", seen.Bytes(), closed))
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, fmt.Sprintf("%s, closed %v", seen, closed))
 	}
 	for _, part := range parts {
 		go io.WriteString(conn, part)

@@ -73,7 +73,8 @@ func newConn(s *Server, raw net.Conn, state *tls.ConnectionState, ahead []byte) 
 func (c *conn) serve() {
 	defer func() {
 		if v := recover(); v != nil && v != http.ErrAbortHandler {
-			c.s.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.blank.RemoteAddr, v, debug.Stack())
+			c.s.ErrorLog.Printf("http: panic serving %v: %v\n%s", c.blank.RemoteAddr, v,
+				debug.Stack())
 		}
 		if c.watch.end(); !c.out.taken {
 			c.raw.Close()

@@ -79,8 +79,8 @@ func (h *head) first(line []byte) bool {
 	const before, after = "POST ", " HTTP/1.1\r\n"
 	path, isPost := bytes.CutPrefix(line, []byte(before))
 	path, is11 := bytes.CutSuffix(path, []byte(after))
-	if !isPost || !is11 || len(path) == 0 || path[0] != '/' || bytes.HasPrefix(path, []byte("//")) ||
-		!consists(path, inPath) {
+	if !isPost || !is11 || !bytes.HasPrefix(path, []byte("/")) ||
+		bytes.HasPrefix(path, []byte("//")) || !consists(path, inPath) {
 		return false
 	}
 	h.line = string(line)
