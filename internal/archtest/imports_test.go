@@ -64,7 +64,8 @@ var may = map[string][]string{
 	"internal/kv/replica":          {"internal/kv", "internal/kv/tree", "github.com/cespare/xxhash/v2"},
 	"internal/kv/pebblekv": {
 		"internal/kv", "internal/kv/replica", "internal/invariant",
-		"github.com/cockroachdb/pebble/v2/...", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
+		"github.com/cockroachdb/pebble/v2/...", "github.com/cockroachdb/errors",
+		"github.com/cespare/xxhash/v2", "golang.org/x/sys/unix",
 	},
 
 	// Only the packages of one node know Raft.

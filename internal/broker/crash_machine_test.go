@@ -102,6 +102,7 @@ func (m *machine) open() *pebblekv.Store {
 	store, err := pebblekv.Open(pebblekv.Options{
 		FS:            errorfs.Wrap(m.disk, m),
 		Dir:           "/data",
+		SeparateBytes: 64,        // so that messages lie in blob files
 		MemTableBytes: 256 << 10, // so that tables are flushed and compacted
 		CacheBytes:    1 << 20,
 		Fatal: func(err error) {

@@ -65,6 +65,7 @@ func (d *cutDisk) open() (kv.Store, error) {
 	}
 	store, err := pebblekv.Open(pebblekv.Options{
 		Dir: "/data", FS: errorfs.Wrap(d.fs, d), MemTableBytes: cmp.Or(d.memTable, 32<<10), CacheBytes: 256 << 10, Fatal: fatal,
+		SeparateBytes: 64, // so that messages lie in blob files
 	})
 	d.store = store
 	return store, err

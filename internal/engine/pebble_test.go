@@ -24,6 +24,7 @@ func (d *pebbleDisk) Open() kv.Store {
 		Fatal: func(err error) { panic(err) },
 		// Small, so that scripts meet tables and compactions and not only the memtable.
 		MemTableBytes: 256 << 10,
+		SeparateBytes: 64, // so that messages lie in blob files
 		CacheBytes:    1 << 20,
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func faultConfig(dir string, fs vfs.FS) Config {
 		PurgeInterval: -1,
 		RecreateDelay: -1,
 		store: func(o *pebblekv.Options) {
-			o.FS, o.MemTableBytes, o.CacheBytes = fs, 64<<10, 64<<10
+			o.FS, o.MemTableBytes, o.CacheBytes, o.SeparateBytes = fs, 64<<10, 64<<10, 64
 		},
 	}
 }

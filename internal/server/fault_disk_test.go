@@ -119,7 +119,7 @@ func (d *faultyDisk) kindOf(path string) string {
 		return "store directory"
 	case strings.HasPrefix(rest, "/checkpoint"):
 		return "checkpoint" // of a backup
-	case strings.HasPrefix(base, "MANIFEST"):
+	case strings.HasPrefix(base, "MANIFEST"), strings.HasPrefix(base, "copy-of-MANIFEST"):
 		kind = "manifest"
 	case strings.HasPrefix(base, "marker."):
 		kind = "marker"

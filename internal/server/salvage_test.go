@@ -33,7 +33,7 @@ var salvageQueues = []string{"plain", "line.fifo", "large"}
 func newSalvageSite(t *testing.T, flushed bool) *salvageSite {
 	cfg := config(t)
 	if flushed {
-		cfg.store = func(o *pebblekv.Options) { o.MemTableBytes = 64 << 10 }
+		cfg.store = func(o *pebblekv.Options) { o.MemTableBytes, o.SeparateBytes = 64<<10, 64 }
 	}
 	s, stop := run(t, cfg)
 	site := &salvageSite{dir: cfg.DataDir, want: map[string]map[string]int{}, gone: map[string]bool{}}
@@ -166,7 +166,7 @@ func TestSalvageDamaged(t *testing.T) {
 		if wantSalvaged(t, site, site.copy(t), "no damage", site.all) {
 			t.Error("without damage, damage is found")
 		}
-		for _, kind := range []string{".log", ".sst", "MANIFEST-", "OPTIONS-", "witness", "marker.manifest"} {
+		for _, kind := range []string{".log", ".sst", ".blob", "MANIFEST-", "OPTIONS-", "witness", "marker.manifest"} {
 			for _, how := range []string{"bit", "cut", "gone"} {
 				if testing.Short() && (how == "cut") != (kind == ".log") {
 					continue
@@ -198,7 +198,7 @@ func (s *salvageSite) harm(t *testing.T, rng *rand.Rand, dir, name, how string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sst")
+	data := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 	if least = s.all; data {
 		least = 0 // the file may hold all there is
 	}

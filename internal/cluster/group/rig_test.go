@@ -196,11 +196,11 @@ func (n *node) open() error {
 	}))
 	var err error
 	if n.log, err = pebblekv.OpenLog(pebblekv.Options{Dir: "/raft", FS: fs, Fatal: fatal,
-		MemTableBytes: 256 << 10}); err != nil {
+		MemTableBytes: 256 << 10, SeparateBytes: 64}); err != nil {
 		t.Fatal(err)
 	}
 	if n.state, err = pebblekv.OpenState(pebblekv.Options{Dir: "/groups/1", FS: fs,
-		Fatal: fatal, MemTableBytes: 64 << 10}, groupID); err != nil {
+		Fatal: fatal, MemTableBytes: 64 << 10, SeparateBytes: 64}, groupID); err != nil {
 		t.Fatal(err)
 	}
 	p := newPort(n)

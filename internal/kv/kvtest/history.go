@@ -71,9 +71,10 @@ func (h *History) fill(rng *rand.Rand, b kv.Batch) int {
 
 // Survived checks what s came back with, after confirmed batches had been confirmed. What it says
 // wrong is an error; otherwise the history goes on from the state that s is in.
+//
+// The store may never return from a read, as one that has met a fault does, so none is made under
+// the lock.
 func (h *History) Survived(s kv.Store, confirmed int) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	n := 0
 	if v, ok := s.Get(nil, []byte(lastKey)); ok {
 		n, _ = strconv.Atoi(string(v))
@@ -82,13 +83,18 @@ func (h *History) Survived(s kv.Store, confirmed int) error {
 		return fmt.Errorf("the store came back with batch %d, and batch %d was confirmed", n,
 			confirmed)
 	}
-	if n >= len(h.states) {
+	h.mu.Lock()
+	states := h.states
+	h.mu.Unlock()
+	if n >= len(states) {
 		return fmt.Errorf("the store came back with batch %d, and %d were applied", n,
-			len(h.states)-1)
+			len(states)-1)
 	}
-	if err := h.states[n].compare(s, "", ""); err != nil {
+	if err := states[n].compare(s, "", ""); err != nil {
 		return fmt.Errorf("the store came back with something else than batch %d: %w", n, err)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.states = h.states[:n+1]
 	h.confirmed.Store(int64(n)) // it has survived, and the store must not lose it any more
 	return nil

@@ -3,13 +3,14 @@ package pebblekv
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk is the file system as Pebble gets it, with four corrections.
+// A disk is the file system as Pebble gets it, with six corrections.
 //
 // Pebble replays its logs, writes what it could read of them into tables and removes them, all
 // before anyone can compare the outcome with the witness. A disk puts the removal of logs off until
@@ -23,6 +24,12 @@ import (
 //
 // So it does with two failures of reading. Some compactions answer a read of a table that fails
 // with a panic, and Open answers a listing that fails with closing what its goroutines are using.
+//
+// Damage to a blob file ends in Pebble in a panic that does not name the file. So a disk compares
+// what is read of one with its checksum first, and reports it.
+//
+// Only the manifest says which blob file a table refers to, and a store can be salvaged without it
+// in all other respects. So a disk writes a copy of each manifest beside it.
 //
 // Pebble names its current manifest by creating a marker, removing the marker before it, and then
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
@@ -48,6 +55,9 @@ func (d *disk) Remove(name string) error {
 	if err := d.settle(name); err != nil {
 		return err
 	}
+	if path, is := d.copyOf(name); is {
+		_ = d.FS.Remove(path) // release finds it again
+	}
 	return d.FS.Remove(name)
 }
 
@@ -59,9 +69,9 @@ func (d *disk) settle(name string) error {
 	return d.check("sync the directory of", name, syncDir(d.FS, d.PathDir(name)))
 }
 
-// release removes what was kept, now that the store is whole without it. A log that cannot be
-// removed now is found again at the next start.
-func (d *disk) release() {
+// release removes what was kept, now that the store in dir is whole without it, and copies of
+// manifests that are gone. What cannot be removed now is found again at the next start.
+func (d *disk) release(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.released = true
@@ -69,7 +79,38 @@ func (d *disk) release() {
 		_ = d.FS.Remove(name)
 	}
 	d.kept = nil
+	names, _ := d.FS.List(dir)
+	for _, name := range names {
+		of, is := strings.CutPrefix(name, copyPrefix)
+		if is && !slices.Contains(names, of) {
+			_ = d.FS.Remove(d.PathJoin(dir, name))
+		}
+	}
 }
+
+// copyPrefix begins the name of the copy of a manifest.
+const copyPrefix = "copy-of-"
+
+// copyOf returns the path of the copy of a manifest.
+func (d *disk) copyOf(name string) (path string, is bool) {
+	base := d.PathBase(name)
+	return d.PathJoin(d.PathDir(name), copyPrefix+base), strings.HasPrefix(base, manifestPrefix)
+}
+
+// A twinned file is a manifest, with its copy. The copy is for salvage, and so it is not forced.
+type twinned struct {
+	vfs.File
+	twin vfs.File
+}
+
+func (c twinned) Write(p []byte) (int, error) {
+	if _, err := c.twin.Write(p); err != nil {
+		return 0, err
+	}
+	return c.File.Write(p)
+}
+
+func (c twinned) Close() error { return errors.Join(c.twin.Close(), c.File.Close()) }
 
 // check reports err, if it is one.
 func (d *disk) check(what, name string, err error) error {
@@ -84,6 +125,12 @@ func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		return nil, err
 	}
 	f, err := d.FS.Create(name, c)
+	if path, is := d.copyOf(name); is && err == nil {
+		var twin vfs.File
+		if twin, err = d.FS.Create(path, c); err == nil {
+			f = twinned{f, twin}
+		}
+	}
 	return d.wrap(f, name, d.check("create", name, err))
 }
 
@@ -108,8 +155,15 @@ func (d *disk) List(name string) ([]string, error) {
 }
 
 func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if isBlob(name) {
+		f, err := openBlob(d.FS, name, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return table{f, name, d}, nil
+	}
 	f, err := d.FS.Open(name, opts...)
-	if err != nil || !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".blob") {
+	if err != nil || !strings.HasSuffix(name, ".sst") {
 		return f, err
 	}
 	return table{f, name, d}, nil
@@ -171,8 +225,8 @@ func (f file) SyncTo(length int64) (full bool, err error) {
 	return full, f.disk.check("sync", f.name, err)
 }
 
-// A table is one that Pebble reads. Where it ends is not for the disk to judge: Pebble knows how
-// long it should be.
+// A table is one that Pebble reads, or a blob file. Where it ends is not for the disk to judge:
+// Pebble knows how long it should be.
 type table struct {
 	vfs.File
 	name string
@@ -192,6 +246,9 @@ func (t table) ReadAt(p []byte, at int64) (int, error) {
 func (t table) check(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
+	}
+	if errors.Is(err, ErrDamaged) {
+		t.disk.fail("read a blob file", err)
 	}
 	return t.disk.check("read", t.name, err)
 }

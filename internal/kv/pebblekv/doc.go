@@ -19,7 +19,7 @@
 //
 // # Files
 //
-//	DIR/store/   belongs to Pebble, except for the rows below
+//	DIR/store/   belongs to Pebble, except for the rows below and for copies of its manifests
 //	DIR/witness  outside the store, so that what happens to one does not happen to the other
 //	DIR/checkpoint/  the store as it was at a moment, while a backup reads it; removed by Open
 //
@@ -31,6 +31,32 @@
 // The format of the store is the constant formatVersion and never a default of Pebble's: the
 // default opens a store with a flipped bit in a synced log, and drops what follows it. A format can
 // be raised and not lowered; a store of a newer one is refused.
+//
+// # Blob files
+//
+// Values of 1 KiB and more lie in blob files, NNNNNN.blob, so that they are written once after the
+// log and not again by each compaction. A row of a table has a handle in place of such a value:
+// the number of a reference, a block, a place in the block, and the length. Only the manifest knows
+// more:
+//
+//   - for each table, the IDs of the blob files that it refers to, in the order of the references;
+//   - for each ID, the number, the length and the age of the file that has the values. When values
+//     that no row needs make up more than a share of all files, Pebble rewrites a file under a new
+//     number and the old ID.
+//
+// Pebble 2.1 leaves three things to this package. Open refuses a store that lacks a blob file, or
+// has one of another length, where Pebble looks only at tables. What is read of a blob file is
+// compared with its checksums, and its footer with its name, before Pebble sees it, because Pebble
+// ends in a panic without a sentence. And each manifest has a copy, copy-of-MANIFEST-NNNNNN, from
+// which ReadDamaged learns the IDs and numbers if the manifest is lost.
+//
+// Two blob files of different stores that have the same number and the same length cannot be told
+// apart, and neither can two such tables.
+//
+// A store without blob files gets them for values that are written from then on. A program from
+// before blob files were used, whose format is the same, reads and writes a store that has them,
+// and its compactions put the values back into tables. But its verify does not read blob files, and
+// its salvage finds none of the rows in them.
 //
 // # Rows
 //

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	crdb "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -167,10 +168,10 @@ func newFault(dir, what string, err error, ofNode bool) *storageFault {
 		return &storageFault{ErrFull,
 			fmt.Sprintf("disk full: %s: %s: free space on the file system of %s and start again",
 				what, oneLine(err), dir)}
-	case pebble.IsCorruptionError(err) && ofNode:
+	case isDamage(err) && ofNode:
 		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: %s: %s", dir, what,
 			oneLine(err), adviceNode)}
-	case pebble.IsCorruptionError(err):
+	case isDamage(err):
 		return &storageFault{ErrDamaged, fmt.Sprintf("store is damaged: %s: %s: keep %s, and %s",
 			what, oneLine(err), dir, adviceDamaged)}
 	}
@@ -180,6 +181,13 @@ func newFault(dir, what string, err error, ofNode bool) *storageFault {
 	}
 	return &storageFault{kind,
 		fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
+}
+
+// isDamage says whether err is about what a file says. Pebble calls it a failed assertion when a
+// value is not where the table says, or has another length.
+func isDamage(err error) bool {
+	return pebble.IsCorruptionError(err) || errors.Is(err, ErrDamaged) ||
+		crdb.HasAssertionFailure(err)
 }
 
 // oneLine is the text of err on one line. Joined errors and some of Pebble's have several.

@@ -148,7 +148,7 @@ func fileKind(path string) string {
 // A disk without room ends the program with a sentence that says so, wherever it is noticed: at a
 // log, a table, the manifest or the witness. [DUR-12]
 func TestDiskFull(t *testing.T) {
-	for _, kind := range []string{".log", ".sst", "MANIFEST", "witness"} {
+	for _, kind := range []string{".log", ".sst", ".blob", "MANIFEST", "witness"} {
 		t.Run(kind, func(t *testing.T) {
 			var full atomic.Bool
 			fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

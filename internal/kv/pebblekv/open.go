@@ -119,7 +119,7 @@ func (o *opening) look() error {
 		return err
 	}
 	if desc.Exists {
-		return nil
+		return checkBlobs(o.FS, o.store.dir)
 	}
 	if o.hasWitness {
 		return damaged(o.store.dir, "it is empty and commit %d was confirmed", o.witnessed.number)
@@ -129,7 +129,7 @@ func (o *opening) look() error {
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log") ||
-			strings.HasSuffix(name, ".blob") {
+			isBlob(name) {
 			return damaged(o.store.dir, "it has the file %s and no manifest", name)
 		}
 	}
@@ -324,7 +324,7 @@ func (o *opening) start(rebuild bool) error {
 		return err
 	}
 	go s.witness.run()
-	o.disk.release()
+	o.disk.release(s.dir)
 	_ = o.FS.RemoveAll(s.aside.dir) // what a backup has left that was cut short
 	return nil
 }

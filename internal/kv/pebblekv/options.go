@@ -39,7 +39,9 @@ type Options struct {
 	// zero also lets it make a new witness for a store that came without one.
 	AcceptLoss uint64
 
-	CacheBytes    int64        // memory for blocks read from disk; default 96 MiB
+	CacheBytes int64 // memory for blocks read from disk; default 96 MiB
+	// SeparateBytes is the least size of values that lie in blob files; default 1 KiB.
+	SeparateBytes int
 	MemTableBytes uint64       // size of a memtable and so, about, of a log file; default 16 MiB
 	Logger        *slog.Logger // nil is silence
 }
@@ -87,6 +89,15 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	p.TargetFileSizes[0] = 4 << 20
+	// Large values are written to a blob file once, and compactions move only the rows that name
+	// them.
+	separation := pebble.ValueSeparationPolicy{
+		Enabled:               true,
+		MinimumSize:           cmp.Or(o.SeparateBytes, 1<<10),
+		MaxBlobReferenceDepth: 10,
+		TargetGarbageRatio:    0.3,
+	}
+	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return separation }
 	p.EventListener = &pebble.EventListener{
 		BackgroundError: func(err error) { log.fail("flush or compact in the background", err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {

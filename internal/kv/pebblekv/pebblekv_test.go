@@ -16,9 +16,11 @@ import (
 	"tenaq/internal/kv/kvtest/crashdisk"
 )
 
-// small are options under which a few hundred rows flush and compact.
+// small are options under which a few hundred rows flush and compact, and most values of a history
+// lie in blob files.
 func small(fs vfs.FS, dir string, fatal func(error)) Options {
-	return Options{FS: fs, Dir: dir, Fatal: fatal, MemTableBytes: 64 << 10, CacheBytes: 256 << 10}
+	return Options{FS: fs, Dir: dir, Fatal: fatal, MemTableBytes: 64 << 10, CacheBytes: 256 << 10,
+		SeparateBytes: 32}
 }
 
 // mustNotFail is the Fatal of a test whose disk is healthy.

@@ -201,8 +201,9 @@ func (r *Reader) Index() uint64 {
 // CommitNumber returns the number of the last commit.
 func (r *Reader) CommitNumber() uint64 { return r.store.CommitNumber() }
 
-// CheckTables reads every block of every table and compares its checksum. It tells found of each
-// table that is not whole, and returns how many bytes the tables have.
+// CheckTables reads every block of every table and of every blob file, whether a row needs it or
+// not, and compares its checksum. It tells found of each file that is not whole, and returns how
+// many bytes the files have.
 func (r *Reader) CheckTables(found func(table string, err error)) (bytes int64, err error) {
 	levels, err := r.store.db.SSTables()
 	if err != nil {
@@ -223,7 +224,29 @@ func (r *Reader) CheckTables(found func(table string, err error)) (bytes int64, 
 			}
 		}
 	}
+	m, err := manifestOf(r.fs, r.store.dir)
+	if err != nil {
+		return bytes, classify(r.store.dir, err)
+	}
+	for _, b := range m.current() {
+		name := blobName(b.number)
+		bytes += int64(b.size)
+		if err := r.checkBlob(r.fs.PathJoin(r.store.dir, name)); err != nil {
+			found(name, err)
+		}
+	}
 	return bytes, nil
+}
+
+func (r *Reader) checkBlob(path string) error {
+	b, err := newBlobReader(r.fs, path, r.opts.MakeReaderOptions())
+	if err == nil {
+		err = errors.Join(b.checkAll(), b.Close())
+	}
+	if known, ok := errors.AsType[*blobError](err); ok {
+		return errors.New(known.text)
+	}
+	return err
 }
 
 func (r *Reader) checkTable(path string) (size int64, err error) {
@@ -270,6 +293,18 @@ func (unwritable) refuse(op, name string) error {
 
 func (u unwritable) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, error) {
 	return nil, u.refuse("create", name)
+}
+
+// Open compares what is read of a blob file with its checksum, as a disk does.
+func (u unwritable) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if !isBlob(name) {
+		return u.FS.Open(name, opts...)
+	}
+	f, err := openBlob(u.FS, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (u unwritable) Link(_, name string) error { return u.refuse("link", name) }

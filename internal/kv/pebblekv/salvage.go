@@ -33,11 +33,14 @@ type Damage struct {
 // hands the rows to row in the order of their keys. It writes nothing, and holds the lock of the
 // store meanwhile.
 //
-// It does not rely on Pebble to open the store. It reads each table block by block and each log
-// chunk by chunk, leaves out what does not match its checksum, and lets the newest version of a row
-// win by the sequence numbers that Pebble gave to all writes. The manifest is asked which tables
-// and logs count; if it cannot be read, all do. A version of a row that was lost may let an older
-// one appear, and a row whose removal was lost may be back.
+// It does not rely on Pebble to open the store. It reads each table and blob file block by block
+// and each log chunk by chunk, leaves out what does not match its checksum, and lets the newest
+// version of a row win by the sequence numbers that Pebble gave to all writes. The manifest is
+// asked which tables and logs count; if it cannot be read, all do. A version of a row that was lost
+// may let an older one appear, and a row whose removal was lost may be back.
+//
+// A row whose value lies in a blob file that cannot be read is left out. Only the manifest and its
+// copy say which blob file that is, so if both are lost, so are these rows.
 //
 // Errors are ErrLocked, ErrNewer, fs.ErrNotExist, what the operating system said about the
 // directory, and what row returned.
@@ -69,6 +72,7 @@ func ReadDamaged(o Options, row func(key, value []byte) error) (*Salvage, error)
 		opts: pebbleOptions(o, logger{log: discard(nil)})}
 	s.opts.EventListener = nil
 	s.opts.EnsureDefaults()
+	s.readManifests()
 	s.readWitness(o.FS.PathJoin(o.Dir, witnessName))
 	if err := s.merge(s.sources(lock.Lock), row); err != nil {
 		return nil, err
@@ -84,6 +88,10 @@ type salvaging struct {
 	names []string // of the files in dir
 	opts  *pebble.Options
 
+	manifest  *manifest     // what is known of blob files
+	blobs     blobSet       // those that rows have their values in
+	opened    int           // of them
+	unnamed   int           // rows whose blob file is not known
 	confirmed mark          // by the witness
 	ranges    []rangeDelete // all that were found
 }
@@ -94,6 +102,7 @@ type version struct {
 	seq   uint64
 	set   bool // else the row was removed
 	value []byte
+	apart *apart // where the value lies, if it lies in a blob file
 }
 
 // A rangeDelete removes the rows from start up to end whose versions are older.
@@ -321,13 +330,14 @@ func (s *salvaging) merge(all []source, row func(key, value []byte) error) error
 				marks = append(marks, m)
 			}
 		}
-		if bytes.Compare(v.key, firstKey) < 0 {
+		if bytes.Compare(v.key, firstKey) < 0 || v.apart != nil && !s.fetch(&v) {
 			continue
 		}
 		if err := row(v.key, v.value); err != nil {
 			return err
 		}
 	}
+	s.closeBlobs()
 	s.checkChain(marks)
 	return nil
 }

@@ -132,7 +132,8 @@ func readBatch(repr []byte) (b writeBatch, err error) {
 				b.ranges = append(b.ranges, rangeDelete{key, value, seq})
 			case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete,
 				pebble.InternalKeyKindSingleDelete:
-				b.rows = append(b.rows, version{key, seq, kind == pebble.InternalKeyKindSet, value})
+				b.rows = append(b.rows, version{key: key, seq: seq,
+					set: kind == pebble.InternalKeyKindSet, value: value})
 			default:
 				return errMalformed
 			}

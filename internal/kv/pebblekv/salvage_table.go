@@ -118,18 +118,22 @@ func (t *damagedTable) readBlock() error {
 	var decoder colblk.DataBlockDecoder
 	decoder.Init(t.schema, h.BlockData())
 	var it colblk.DataBlockIter
-	it.InitOnce(t.schema, t.s.opts.Comparer, nil)
+	handles := catcher(sstable.DebugHandlesBlobContext.BlobHandleFn)
+	it.InitOnce(t.schema, t.s.opts.Comparer, handles)
 	if err := it.Init(&decoder, block.IterTransforms{}); err != nil {
 		return err
 	}
 	defer it.Close()
 	for kv := it.First(); kv != nil; kv = it.Next() {
 		kind := kv.K.Kind()
-		t.rows = append(t.rows, version{
-			key: bytes.Clone(kv.K.UserKey), seq: uint64(kv.K.SeqNum()),
-			set:   kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindSetWithDelete,
-			value: bytes.Clone(kv.InPlaceValue()),
-		})
+		v := version{key: bytes.Clone(kv.K.UserKey), seq: uint64(kv.K.SeqNum()),
+			set: kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindSetWithDelete}
+		if handle := handles.take(); handle == nil {
+			v.value = bytes.Clone(kv.InPlaceValue())
+		} else if v.apart, err = newApart(t.name, handle); err != nil {
+			return err
+		}
+		t.rows = append(t.rows, v)
 	}
 	return nil
 }

@@ -143,42 +143,47 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// A flipped bit in a block of a table costs the rows of that block, and in a log the commits of
-// that block of the log. What comes before and behind is read. [DUR-36]
+// A flipped bit in a block of a table or of a blob file costs the rows of that block, and in a log
+// the commits of that block of the log. What comes before and behind is read. [DUR-36]
 func TestReadDamagedLosesOneBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 42))
-	disk := vfs.NewMem()
-	o := small(disk, "data", mustNotFail(t))
-	o.MemTableBytes = 4 << 20
-	s := mustOpen(t, o)
 	const rows, size = 4000, 100
-	value := make([]byte, size)
-	for i := range rows {
-		b := s.NewBatch()
-		for j := range value {
-			value[j] = byte(rng.Uint32())
-		}
-		b.Set([]byte{1, byte(i >> 8), byte(i)}, value)
-		b.Apply()
-	}
-	var wait kv.Batch = s.NewBatch()
-	wait.Force()()
-	crashed := readAll(t, disk, "data") // all of it is in the log
-	mustClose(t, s)
-	if err := func() error {
+	write := func(separate int) (crashed, flushed map[string][]byte) {
+		disk := vfs.NewMem()
+		o := small(disk, "data", mustNotFail(t))
+		o.MemTableBytes, o.SeparateBytes = 4<<20, separate
 		s := mustOpen(t, o)
-		defer mustClose(t, s)
-		return s.db.Flush()
-	}(); err != nil {
-		t.Fatal(err)
+		value := make([]byte, size)
+		for i := range rows {
+			b := s.NewBatch()
+			for j := range value {
+				value[j] = byte(rng.Uint32())
+			}
+			b.Set([]byte{1, byte(i >> 8), byte(i)}, value)
+			b.Apply()
+		}
+		var wait kv.Batch = s.NewBatch()
+		wait.Force()()
+		crashed = readAll(t, disk, "data") // all of it is in the log
+		mustClose(t, s)
+		if err := func() error {
+			s := mustOpen(t, o)
+			defer mustClose(t, s)
+			return s.db.Flush()
+		}(); err != nil {
+			t.Fatal(err)
+		}
+		return crashed, readAll(t, disk, "data") // all of it is in one table
 	}
-	flushed := readAll(t, disk, "data") // all of it is in one table
+	crashed, flushed := write(1 << 20)
+	_, apart := write(32)
 	for kind, test := range map[string]struct {
 		files map[string][]byte
 		lost  int
 	}{
-		".log": {crashed, 2 * logBlock / size},
-		".sst": {flushed, 2 * 4096 / size},
+		".log":  {crashed, 2 * logBlock / size},
+		".sst":  {flushed, 2 * 4096 / size},
+		".blob": {apart, 2 * 4096 / size},
 	} {
 		for range trials(20) {
 			name := largest(test.files, kind)

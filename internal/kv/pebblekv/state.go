@@ -104,7 +104,7 @@ func (s *State) open() (err error) {
 			return err
 		}
 	}
-	o.disk.release()
+	o.disk.release(s.store.dir)
 	_ = fs.RemoveAll(s.store.aside.dir) // a checkpoint that was cut short
 	for _, name := range []string{copyName, replacedName} {
 		_ = fs.RemoveAll(s.dir(name)) // a copy that was cut short
