@@ -232,6 +232,11 @@ func (b *Broker) Silence() time.Duration { return time.Since(*b.beat.Load()) }
 // Tally is what has happened to the queues since the start.
 func (b *Broker) Tally() *tally.Queues { return b.cfg.Engine.Tally }
 
+// IsFull reports whether an operation of a class, with about size bytes of messages to send, would
+// be refused with ErrThrottled now. It takes no lock: a server that is asked for too much finds out
+// here before it reads what it is asked. Submit may refuse all the same.
+func (b *Broker) IsFull(class engine.Class, size int64) bool { return b.intake.isFull(class, size) }
+
 // Metrics are how the writer works, for monitoring.
 type Metrics struct {
 	Commits *metric.Histogram // seconds that the disk took for turns that wrote

@@ -31,10 +31,15 @@ func crowded(t *testing.T, f func(t *testing.T, r *rig, handles []engine.Handle,
 	})
 }
 
-// put submits an operation and says whether it was taken up.
+// put submits an operation and says whether it was taken up. IsFull must have known.
 func (r *rig) put(op engine.Op) (*call, bool) {
 	r.t.Helper()
+	of := r.requests.get(op)
+	full := r.IsFull(of.class, of.size)
 	c := r.begin(op)
+	if c.answered() != full {
+		r.t.Errorf("%T was answered: %v; IsFull reported %v", op, !full, full)
+	}
 	if !c.answered() {
 		return c, true
 	}
@@ -230,7 +235,7 @@ func TestBytesInLine(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := r.intake.bytes; got != 0 {
+		if got := r.intake.bytes.Load(); got != 0 {
 			t.Errorf("%d bytes are counted in an empty line, want 0", got)
 		}
 		r.send("orders", large)

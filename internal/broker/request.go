@@ -104,11 +104,21 @@ type intake struct {
 	mu       sync.Mutex
 	waiting  []*request
 	gone     []*request // abandoned
-	bytes    int64      // of the messages in them
 	max      int
 	draining bool
 	stopped  error // why nothing is taken up any more
 	full     bool  // the disk
+
+	// What mu guards is counted here for isFull, which takes no lock.
+	places atomic.Int64 // that are taken
+	bytes  atomic.Int64 // of the messages that wait
+}
+
+// isFull reports whether a request of a class would be refused for overload.
+func (in *intake) isFull(class engine.Class, size int64) bool {
+	bytes := in.bytes.Load()
+	return in.places.Load() >= int64(in.max*share[class]/shares) ||
+		size > 0 && bytes > 0 && bytes+size > bytesMax
 }
 
 // put takes up a request and returns how many wait with it, or says why not.
@@ -120,12 +130,12 @@ func (in *intake) put(r *request) (waiting int, err error) {
 		return 0, in.stopped
 	case in.full && r.class == engine.ClassSend:
 		return 0, ErrNoSpace
-	case len(in.waiting) >= in.max*share[r.class]/shares, r.size > 0 && in.bytes > 0 &&
-		in.bytes+r.size > bytesMax:
+	case in.isFull(r.class, r.size):
 		return 0, ErrThrottled
 	}
 	in.waiting = append(in.waiting, r)
-	in.bytes += r.size
+	in.bytes.Add(r.size)
+	in.places.Store(int64(len(in.waiting)))
 	return len(in.waiting), nil
 }
 
@@ -136,8 +146,9 @@ func (in *intake) take(limit int) (taken []*request, draining bool) {
 	n := min(limit, len(in.waiting))
 	taken = in.waiting[:n:n]
 	in.waiting = in.waiting[n:]
+	in.places.Store(int64(len(in.waiting)))
 	for _, r := range taken {
-		in.bytes -= r.size
+		in.bytes.Add(-r.size)
 	}
 	return taken, in.draining
 }
@@ -150,8 +161,9 @@ func (in *intake) putBack(requests []*request) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.waiting = slices.Concat(requests, in.waiting)
+	in.places.Store(int64(len(in.waiting)))
 	for _, r := range requests {
-		in.bytes += r.size
+		in.bytes.Add(r.size)
 	}
 }
 
@@ -170,11 +182,7 @@ func (in *intake) takeAbandoned() []*request {
 	return gone
 }
 
-func (in *intake) len() int {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return len(in.waiting)
-}
+func (in *intake) len() int { return int(in.places.Load()) }
 
 func (in *intake) drain() {
 	in.mu.Lock()

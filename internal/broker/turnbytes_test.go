@@ -34,8 +34,8 @@ func TestTurnBytes(t *testing.T) {
 				t.Fatalf("send %d: answered %v with error %v", i, c.answered(), c.err)
 			}
 		}
-		if r.intake.bytes != 0 {
-			t.Errorf("%d bytes count as waiting, want 0", r.intake.bytes)
+		if r.intake.bytes.Load() != 0 {
+			t.Errorf("%d bytes count as waiting, want 0", r.intake.bytes.Load())
 		}
 		turns := g.bytes[first:]
 		for i, n := range turns {

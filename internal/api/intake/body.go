@@ -96,6 +96,38 @@ func (in *Intake) Read(w http.ResponseWriter, r *http.Request, p auth.Pending) (
 	return Body{}, err
 }
 
+// Discard reads the body of a request that is refused for overload and keeps nothing of it, so that
+// the connection serves the next request: to open another one costs more than to read. Its client
+// must be as quick as any other. [WIRE-31]
+//
+// It reports false when the body ended early. The connection is then closed, and also after the
+// answer when the body is larger than BodyMax.
+func (in *Intake) Discard(w http.ResponseWriter, r *http.Request) bool {
+	if r.ContentLength == 0 {
+		return true
+	}
+	conn, pace := http.NewResponseController(w), newPace()
+	buf := tinies.Get().(*[tiny]byte)
+	defer tinies.Put(buf)
+	for left := int64(BodyMax); left > 0; {
+		from := time.Now()
+		conn.SetReadDeadline(from.Add(pace.next()))
+		n, err := r.Body.Read(buf[:])
+		left -= int64(n)
+		switch {
+		case err == io.EOF:
+			conn.SetReadDeadline(time.Time{})
+			return true
+		case err != nil:
+			return false
+		}
+		pace.moved(n, time.Since(from))
+	}
+	conn.SetReadDeadline(time.Now().Add(restMax))
+	w.Header().Set("Connection", "close")
+	return true
+}
+
 // owners are the parties that a body counts against: an address, the key that it claims if it
 // claims one, and the pair of both.
 func owners(address, key string) []string {

@@ -188,6 +188,12 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, api api) (intake.
 	if err != nil {
 		return intake.Body{}, err
 	}
+	if h.forwards.isFull() || h.receives.isFull() && isReceive(r, nil) {
+		if !h.cfg.Intake.Discard(w, r) {
+			return intake.Body{}, intake.ErrCutOff
+		}
+		return intake.Body{}, intake.ErrBusy
+	}
 	body, err := h.cfg.Intake.Read(w, r, pending)
 	if body.Held != nil {
 		body.Held.Set(int64(len(body.Bytes))) // nothing is made of it here
@@ -224,5 +230,7 @@ func (p *places) take() bool {
 	}
 	return true
 }
+
+func (p *places) isFull() bool { return p.used.Load() >= p.most }
 
 func (p *places) give() { p.used.Add(-1) }

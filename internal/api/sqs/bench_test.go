@@ -84,3 +84,39 @@ func BenchmarkProtocols(b *testing.B) {
 type readCloser struct{ *bytes.Reader }
 
 func (readCloser) Close() error { return nil }
+
+// A discard is a ResponseWriter that costs nothing.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+// What a send costs beyond HTTP when the writer has no room for it, by the size of its body. The
+// Query protocol has its action in the body.
+func BenchmarkRefusal(b *testing.B) {
+	w := newWorld(settings{queue: 1})
+	defer w.stop()
+	for _, size := range []int{100, 64 << 10} {
+		message := strings.Repeat("x", size)
+		for name, body := range map[string]string{
+			"application/x-amz-json-1.0":        `{"QueueUrl":"q","MessageBody":"` + message + `"}`,
+			"application/x-www-form-urlencoded": "Action=SendMessage&QueueUrl=q&MessageBody=" + message,
+		} {
+			r := &http.Request{Method: http.MethodPost, Host: host, URL: &url.URL{Path: "/"}, ContentLength: int64(len(body)),
+				Header: http.Header{"Content-Type": {name}}}
+			if strings.HasSuffix(name, "json-1.0") {
+				r.Header["X-Amz-Target"] = []string{"AmazonSQS.SendMessage"}
+			}
+			b.Run(fmt.Sprint(name[len("application/"):], "/", size), func(b *testing.B) {
+				b.ReportAllocs()
+				answer := discard{http.Header{}}
+				for b.Loop() {
+					clear(answer.header)
+					r.Body = readCloser{bytes.NewReader([]byte(body))}
+					w.handler.ServeHTTP(answer, r)
+				}
+			})
+		}
+	}
+}

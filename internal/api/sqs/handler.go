@@ -158,9 +158,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // request reads a request. The body that it came with is not kept.
+//
+// Under overload a request that the broker would refuse is refused here if its head names its
+// operation: its body is neither decoded nor counted, and its signature is not verified. So the
+// sender, who may be a stranger with a known key id, learns that the server is busy and nothing
+// else. [DUR-25]
 func (c *call) request(
 	w http.ResponseWriter, pending auth.Pending, p protocol,
 ) (*operation, sqswire.Shape, error) {
+	if op := p.named(c.http); op != nil && c.h.isBusy(op, c.http) {
+		if !c.h.cfg.Intake.Discard(w, c.http) {
+			return op, nil, intake.ErrCutOff
+		}
+		return op, nil, broker.ErrThrottled
+	}
 	body, err := c.h.cfg.Intake.Read(w, c.http, pending)
 	if err != nil {
 		return nil, nil, err
@@ -171,6 +182,16 @@ func (c *call) request(
 		return nil, nil, err
 	}
 	return p.decode(c.h, c.http, body.Bytes)
+}
+
+// isBusy reports whether the broker would refuse a request for overload. What a message takes is
+// about the size of its request.
+func (h *Handler) isBusy(op *operation, r *http.Request) bool {
+	size := int64(0)
+	if op.class == engine.ClassSend {
+		size = r.ContentLength
+	}
+	return r.ContentLength <= intake.BodyMax && h.cfg.Broker.IsFull(op.class, size)
 }
 
 // A statusError is a refusal whose status is not the one of its code.

@@ -12,14 +12,14 @@ import (
 
 func messageOperations() []*operation {
 	return []*operation{
-		onQueue("SendMessage", (*call).sendMessage),
-		onQueue("SendMessageBatch", (*call).sendMessageBatch),
-		onQueue("ReceiveMessage", (*call).receiveMessage),
+		onQueue("SendMessage", (*call).sendMessage).of(engine.ClassSend),
+		onQueue("SendMessageBatch", (*call).sendMessageBatch).of(engine.ClassSend),
+		onQueue("ReceiveMessage", (*call).receiveMessage).of(engine.ClassReceive),
 		void("DeleteMessage", func(c *call, req *sqswire.DeleteMessageRequest) engine.Op {
 			return &engine.DeleteMessage{Queue: c.queue(req.QueueURL),
 				Handle: c.handle(req.ReceiptHandle)}
-		}),
-		onQueue("DeleteMessageBatch", (*call).deleteMessageBatch),
+		}).of(engine.ClassDelete),
+		onQueue("DeleteMessageBatch", (*call).deleteMessageBatch).of(engine.ClassDelete),
 		void("ChangeMessageVisibility",
 			func(c *call, req *sqswire.ChangeMessageVisibilityRequest) engine.Op {
 				return &engine.ChangeMessageVisibility{
@@ -27,8 +27,9 @@ func messageOperations() []*operation {
 					Handle:  c.handle(req.ReceiptHandle),
 					Timeout: engine.Int(req.VisibilityTimeout),
 				}
-			}),
-		onQueue("ChangeMessageVisibilityBatch", (*call).changeMessageVisibilityBatch),
+			}).of(engine.ClassVisibility),
+		onQueue("ChangeMessageVisibilityBatch", (*call).changeMessageVisibilityBatch).
+			of(engine.ClassVisibility),
 	}
 }
 

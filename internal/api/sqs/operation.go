@@ -23,6 +23,9 @@ type operation struct {
 	// [AUTH-18, AUTH-19, AUTH-48]
 	also func(c *call, req sqswire.Shape) []right
 
+	// class says when the broker refuses the operation under overload: that of its engine.Op.
+	class engine.Class
+
 	// onQueue is true when the request must name its queue as QueueUrl.
 	onQueue bool
 
@@ -102,6 +105,12 @@ func onOther[R any, P interface{ *R }](
 		},
 		serve: func(c *call, req sqswire.Shape) (response, error) { return serve(c, req.(P)) },
 	}
+}
+
+// of sets the class of operations that are not listings.
+func (op *operation) of(class engine.Class) *operation {
+	op.class = class
+	return op
 }
 
 // with adds the rights that an operation needs besides the one for its action.

@@ -88,6 +88,20 @@ func queryOf(r *http.Request) protocol {
 	return queryXML
 }
 
+// named returns the operation that the head of a request names. It is nil if there is none, and in
+// the Query protocol, where the body has the name. [ERR-8, WIRE-25]
+func (p protocol) named(r *http.Request) *operation {
+	target := r.Header["X-Amz-Target"]
+	if p != awsJSON || len(target) != 1 {
+		return nil
+	}
+	name, ok := strings.CutPrefix(target[0], "AmazonSQS.")
+	if !ok {
+		return nil
+	}
+	return operations[name]
+}
+
 // decode makes a request of what was read. The operation is known before the request is, and also
 // when that is refused.
 func (p protocol) decode(
@@ -95,9 +109,8 @@ func (p protocol) decode(
 ) (*operation, sqswire.Shape, error) {
 	switch p {
 	case awsJSON:
-		name, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
-		op := operations[name]
-		if !ok || op == nil || len(r.Header["X-Amz-Target"]) > 1 { // [ERR-8, WIRE-25]
+		op := p.named(r)
+		if op == nil {
 			return nil, nil, sqswire.Errorf(sqswire.InvalidAction,
 				"The action or operation requested is invalid. Verify that the action is typed correctly.")
 		}
