@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -230,8 +231,36 @@ func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 	e.ends("")
 }
 
+// throttled is the answer to JSON requests that are refused for overload. It is encoded once,
+// because the server gives it when it has the least time.
+var throttled = func() (t struct {
+	code          sqswire.ErrorCode
+	status        int
+	query, length []string
+	body          []byte
+}) {
+	refused := refusal.Of(broker.ErrThrottled)
+	t.code, t.status = refused.Code, refusal.Status(broker.ErrThrottled, refused)
+	t.query, t.body = []string{refused.QueryError()}, awsJSON.appendError(nil, refused, "")
+	t.length = []string{strconv.Itoa(len(t.body))}
+	return t
+}()
+
+func (e *attempt) throttle(w http.ResponseWriter) {
+	header := w.Header()
+	header["Content-Type"], header["Content-Length"] = wire.JSONType, throttled.length
+	header["x-amzn-query-error"] = throttled.query
+	w.WriteHeader(throttled.status)
+	_, _ = w.Write(throttled.body) // or the client has left
+	e.ends(string(throttled.code))
+}
+
 // refuse answers an error.
 func (e *attempt) refuse(w http.ResponseWriter, err error) {
+	if err == broker.ErrThrottled && e.protocol == awsJSON {
+		e.throttle(w)
+		return
+	}
 	refused := refusal.Of(err)
 	if refused.Code == sqswire.InternalFailure {
 		e.h.cfg.Logger.Error("request failed", "error", err)

@@ -98,8 +98,8 @@ func reads(r *bufio.Reader) (end string, resp *http.Response, err error) {
 }
 
 const (
-	throttled = "403 RequestThrottled;Sender"
-	noQueue   = "400 AWS.SimpleQueueService.NonExistentQueue;Sender"
+	refused = "403 RequestThrottled;Sender"
+	noQueue = "400 AWS.SimpleQueueService.NonExistentQueue;Sender"
 )
 
 // Under overload, sends are refused before their bodies are decoded or kept, whether these arrive at
@@ -117,19 +117,19 @@ func TestRefusedBodies(t *testing.T) {
 		want    string
 		closes  bool
 	}{
-		{name: "at once", request: request("AmazonSQS.SendMessage", body), want: throttled},
-		{name: "in parts", request: request("AmazonSQS.SendMessage", body), pause: time.Second, want: throttled},
-		{name: "late", request: request("AmazonSQS.SendMessage", body), pause: 9 * time.Second, want: throttled},
-		{name: "large", request: request("AmazonSQS.SendMessageBatch", large), pause: time.Second, want: throttled},
-		{name: "large and late", request: request("AmazonSQS.SendMessageBatch", large), pause: 9 * time.Second, want: throttled},
+		{name: "at once", request: request("AmazonSQS.SendMessage", body), want: refused},
+		{name: "in parts", request: request("AmazonSQS.SendMessage", body), pause: time.Second, want: refused},
+		{name: "late", request: request("AmazonSQS.SendMessage", body), pause: 9 * time.Second, want: refused},
+		{name: "large", request: request("AmazonSQS.SendMessageBatch", large), pause: time.Second, want: refused},
+		{name: "large and late", request: request("AmazonSQS.SendMessageBatch", large), pause: 9 * time.Second, want: refused},
 		{name: "too late", request: request("AmazonSQS.SendMessage", body), pause: 11 * time.Second, closes: true},
 		{name: "too large", request: request("AmazonSQS.SendMessage", strings.Repeat(large, 9)), want: "413 MalformedInput;Sender", closes: true},
-		{name: "in chunks", request: request("AmazonSQS.SendMessage", "", "Content-Length", "", "Transfer-Encoding", "chunked") + chunked(body), pause: time.Second, want: throttled},
-		{name: "in chunks, without an end", request: request("AmazonSQS.SendMessage", "", "Content-Length", "", "Transfer-Encoding", "chunked") + chunked(strings.Repeat(large, 9)), want: throttled, closes: true},
-		{name: "with an expectation", request: request("AmazonSQS.SendMessage", body, "Expect", "100-continue"), pause: time.Second, want: throttled},
-		{name: "none", request: request("AmazonSQS.SendMessage", ""), want: throttled},
-		{name: "of a listing", request: request("AmazonSQS.ListQueues", body), want: throttled},
-		{name: "of a receive", request: request("AmazonSQS.ReceiveMessage", body), want: throttled},
+		{name: "in chunks", request: request("AmazonSQS.SendMessage", "", "Content-Length", "", "Transfer-Encoding", "chunked") + chunked(body), pause: time.Second, want: refused},
+		{name: "in chunks, without an end", request: request("AmazonSQS.SendMessage", "", "Content-Length", "", "Transfer-Encoding", "chunked") + chunked(strings.Repeat(large, 9)), want: refused, closes: true},
+		{name: "with an expectation", request: request("AmazonSQS.SendMessage", body, "Expect", "100-continue"), pause: time.Second, want: refused},
+		{name: "none", request: request("AmazonSQS.SendMessage", ""), want: refused},
+		{name: "of a listing", request: request("AmazonSQS.ListQueues", body), want: refused},
+		{name: "of a receive", request: request("AmazonSQS.ReceiveMessage", body), want: refused},
 		{name: "of a delete", request: request("AmazonSQS.DeleteMessage", body), want: "400 MalformedInput;Sender"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -185,9 +185,9 @@ func TestRefusedSenders(t *testing.T) {
 		for _, c := range []struct{ name, request, want string }{
 			{"unsigned", send, "403 MissingAuthenticationToken;Sender"},
 			{"unknown", strings.Replace(signed, "Credential=", "Credential=X", 1), "403 InvalidClientTokenId;Sender"},
-			{"wrongly signed", strings.Replace(signed, "Signature=", "Signature=0", 1), throttled},
-			{"signed for another body", strings.Replace(signed, `"a"`, `"b"`, 1), throttled},
-			{"signed", signed, throttled},
+			{"wrongly signed", strings.Replace(signed, "Signature=", "Signature=0", 1), refused},
+			{"signed for another body", strings.Replace(signed, `"a"`, `"b"`, 1), refused},
+			{"signed", signed, refused},
 		} {
 			conn := w.listener.dial()
 			defer conn.Close()
