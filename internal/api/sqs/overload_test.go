@@ -104,8 +104,8 @@ const (
 
 // Under overload, sends are refused before their bodies are decoded or kept, whether these arrive
 // at once, in parts or late, and whatever they look like: decoded, these would be malformed.
-// Deletes pass meanwhile. The connection takes the next request where it begins, unless its body is too
-// large or too slow. [DUR-25, WIRE-27, WIRE-31, WIRE-32]
+// Deletes pass meanwhile. The connection takes the next request where it begins, unless its body is
+// too large or too slow. [DUR-25, WIRE-27, WIRE-31, WIRE-32]
 func TestRefusedBodies(t *testing.T) {
 	// one that is not JSON, and that a server which had lost its place would take for a request
 	body := "\r\n\r\n" + request("AmazonSQS.DeleteMessage", `{"QueueUrl":"hidden"}`)
