@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"iter"
 	"slices"
 
 	"tenaq/internal/engine"
@@ -35,10 +36,12 @@ func (b *Broker) SubmitReceive(op *engine.ReceiveMessage, room Room) (Pending, e
 	return b.enqueue(r)
 }
 
-// ReadDelivered reads the content of one of the messages of a receive; false when the message has
-// been removed since.
-func (b *Broker) ReadDelivered(from *engine.Received, d engine.Delivery) (engine.Content, bool) {
-	return engine.ReadDelivered(b.cfg.Store, d, from.Kept, b.cfg.Engine.Fault)
+// ReadDelivered yields the messages of a receive with their contents, but for those that have been
+// removed since.
+func (b *Broker) ReadDelivered(
+	from *engine.Received,
+) iter.Seq2[*engine.Delivery, engine.Content] {
+	return engine.ReadDelivered(b.cfg.Store, from, b.cfg.Engine.Fault)
 }
 
 // applyOp applies the operation of a request, within its room if it has one.

@@ -51,7 +51,7 @@ func TestChecks(t *testing.T) {
 		}, "as number 1 of its group"},
 		{"a number that was used", false, func(r *rig, q *queue) {
 			q.st.NextSeq = 2
-			r.enter(q, &message{Meta: row.NewMeta(3, MessageID{}, r.now, 1), hasMeta: true}, []byte("x"))
+			r.enter(q, &message{Meta: row.NewMeta(3, MessageID{}, r.now, 1), hasMeta: true}, content{body: "x"})
 		}, "has the number 3"},
 		{"hidden for more than twelve hours", false, func(r *rig, q *queue) {
 			r.deliver(q, q.fresh.at(0), r.now+visibilityMax*1000+1)

@@ -1,20 +1,38 @@
 package engine
 
 import (
+	"iter"
+
 	"tenaq/internal/engine/kept"
 	"tenaq/internal/engine/row"
 	"tenaq/internal/kv"
 )
+
+// A content is that of a message on its way into a row, in two parts: of a new message, the body is
+// what its request has, and of one that moves, head is all of it.
+type content struct {
+	head []byte
+	body string
+}
+
+func (c content) len() int { return len(c.head) + len(c.body) }
 
 // ReadContent reads the content of a delivered message. It may be called on any goroutine after the
 // turn of the delivery is committed. It reports false if a delete, a purge or the end of the
 // retention has removed the message since; the answer then leaves it out. It reports rows that do
 // not decode to fault, which must not return.
 func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content, bool) {
+	return readContent(store, space, seq, new([]byte), fault)
+}
+
+// readContent is ReadContent, which reads rows into buf. The content refers to nothing in it.
+func readContent(
+	store kv.Store, space, seq uint64, buf *[]byte, fault func(string),
+) (Content, bool) {
 	r := rows{store: store, fault: fault}
 	k := row.SeqKey(space, row.KindMessage, seq)
-	value, ok := r.get(k)
-	if !ok {
+	value, ok := store.Get((*buf)[:0], k)
+	if *buf = value; !ok {
 		return Content{}, false
 	}
 	m, inline, ok := row.DecodeMeta(seq, value)
@@ -23,7 +41,8 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 	}
 	if m.Flags&row.FlagInline == 0 {
 		k = row.SeqKey(space, row.KindContent, seq)
-		if inline, ok = r.get(k); !ok {
+		inline, ok = store.Get(value[:0], k)
+		if *buf = inline; !ok {
 			return Content{}, false // removed between the two reads
 		}
 	}
@@ -41,18 +60,24 @@ func (e *Engine) keep(from *queue, m *message, content []byte) {
 	}
 }
 
-// ReadDelivered reads the content of a message that a receive has handed out; contents is Kept of
-// its answer. It is ReadContent, but finds the content also when the message has moved to
-// another queue since.
+// ReadDelivered yields the messages of a receive with their contents, which it reads like
+// ReadContent, but it finds the content also when the message has moved to another queue since.
 func ReadDelivered(
-	store kv.Store, d Delivery, contents *kept.Contents, fault func(string),
-) (Content, bool) {
-	if c, ok := ReadContent(store, d.Space, d.Seq, fault); ok {
-		return c, true
+	store kv.Store, from *Received, fault func(string),
+) iter.Seq2[*Delivery, Content] {
+	return func(yield func(*Delivery, Content) bool) {
+		var buf []byte
+		for i := range from.Messages {
+			d := &from.Messages[i]
+			c, ok := readContent(store, d.Space, d.Seq, &buf, fault)
+			if !ok {
+				if value, found := from.Kept.Find(kept.Place{Space: d.Space, Seq: d.Seq}); found {
+					c, ok = row.DecodeContent(value)
+				}
+			}
+			if ok && !yield(d, c) {
+				return
+			}
+		}
 	}
-	value, ok := contents.Find(kept.Place{Space: d.Space, Seq: d.Seq})
-	if !ok {
-		return Content{}, false
-	}
-	return row.DecodeContent(value)
 }

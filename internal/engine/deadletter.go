@@ -86,13 +86,13 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 
 // transfer removes a message from its queue and enters it into another one as moved.
 func (e *Engine) transfer(from, to *queue, m, moved *message) {
-	before, content := balanceOf(from, to), e.contentOf(from, m)
+	before, carried := balanceOf(from, to), e.contentOf(from, m)
 	e.countTimeout(from, m)
-	e.keep(from, m, content)
+	e.keep(from, m, carried)
 	e.remove(from, m)
 	moved.Seq = to.st.NextSeq
 	to.st.NextSeq++
-	e.enter(to, moved, content)
+	e.enter(to, moved, content{head: carried})
 	before.check()
 	e.tally(to).Arrived.Add(1)
 }

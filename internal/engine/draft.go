@@ -45,7 +45,7 @@ type Draft struct {
 	group, dedup Text
 	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
 	size         int64  // as SQS counts it, in bytes [SIZE-1]
-	content      []byte
+	content      content
 	// when its work was first sent, as its attributes claim; zero for now [METRIC-24]
 	claimedSent int64
 
@@ -83,7 +83,8 @@ func NewDraft(entry Entry) Draft {
 		d.letters = errContents(CodeInvalidContents, bad, "message body")
 		return d
 	}
-	d.content, d.claimedSent = c.Encode(), firstSentOf(c.Attributes)
+	d.content = content{head: c.EncodeHead(), body: entry.Body.Value}
+	d.claimedSent = firstSentOf(c.Attributes)
 	if d.group.Set && !d.dedup.Set {
 		sum := sha256.Sum256([]byte(entry.Body.Value))
 		d.contentKey = hex.EncodeToString(sum[:])
@@ -101,8 +102,22 @@ func errContents(code Code, character, place string) *Error {
 // illegalCharacter returns the first character of s that XML 1.0 does not have, such as #x1, and ""
 // when there is none. Half of a surrogate pair is read as the three bytes that stand for it, and
 // any other byte that is not UTF-8 as itself.
+//
+// It passes eight bytes at a time if they are ASCII and none is below the space. Most bodies are
+// nothing else.
 func illegalCharacter(s string) string {
+	const tops = 0x8080808080808080
 	for i := 0; i < len(s); {
+		if b := s[i:]; len(b) >= 8 {
+			x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+				uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+			// A byte without its top bit has it in x+0x60 if it is 0x20 or more, and no sum carries
+			// into the next byte.
+			if x&tops == 0 && (x+0x6060606060606060)&tops == tops {
+				i += 8
+				continue
+			}
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if c < 0x20 && c != '\t' && c != '\n' && c != '\r' {

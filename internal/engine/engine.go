@@ -140,7 +140,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 64<<20)
 	cfg.Tally = cmp.Or(cfg.Tally, new(tally.Queues))
 	e := &Engine{cfg: cfg, queues: make(map[QueueName]*queue), kept: new(kept.Contents)}
-	e.rows = rows{store: store, batch: store.NewBatch(), fault: cfg.Fault, applies: 1}
+	e.rows = newRows(store, cfg.Fault)
 	e.loadSystem()
 	e.loadTasks()
 	return e
@@ -203,13 +203,13 @@ func (e *Engine) Commit() (wait func() error) {
 
 // TurnBytes is how many bytes the turn has written so far, about. Commit adds a few rows for each
 // queue that the turn has used.
-func (e *Engine) TurnBytes() int { return e.rows.visible + e.rows.batch.Len() }
+func (e *Engine) TurnBytes() int { return e.rows.visible + e.rows.len() }
 
 // flush makes the writes of the turn so far visible to scans. They become durable with the turn. A
 // power cut may leave only them.
 func (e *Engine) flush() {
 	e.saveDirty()
-	if e.rows.batch.Len() > 0 {
+	if e.rows.len() > 0 {
 		e.saveStamp()
 	}
 	e.rows.apply()

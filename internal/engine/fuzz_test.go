@@ -37,7 +37,7 @@ func FuzzDraft(f *testing.F) {
 		if d.noBody || d.attributes != nil || d.letters != nil {
 			return
 		}
-		c, ok := row.DecodeContent(d.content)
+		c, ok := row.DecodeContent(append(d.content.head, d.content.body...))
 		if !ok || c.Body != body || c.Attributes[0].Name != name || c.Attributes[0].Type != kind ||
 			c.Attributes[0].String != text || !bytes.Equal(c.Attributes[0].Binary, raw) {
 			t.Errorf("%+v was accepted and reads as %+v, %v", entry, c, ok)

@@ -59,8 +59,14 @@ func TestReadDelivered(t *testing.T) {
 		if _, ok := ReadContent(r.store, d.Space, d.Seq, r.cfg.Fault); ok {
 			t.Fatal("the message has not moved")
 		}
-		if c, ok := ReadDelivered(r.store, d, res.Kept, r.cfg.Fault); !ok || c.Body != body {
-			t.Errorf("read %.20q, %v, want %.20q", c.Body, ok, body)
+		read := 0
+		for from, c := range ReadDelivered(r.store, &receive.Received, r.cfg.Fault) {
+			if read++; from.Seq != d.Seq || c.Body != body {
+				t.Errorf("read %.20q of message %d, want %.20q", c.Body, from.Seq, body)
+			}
+		}
+		if read != 1 {
+			t.Errorf("read %d contents, want 1", read)
 		}
 		if r.kept == res.Kept {
 			t.Error("the engine still holds the content")

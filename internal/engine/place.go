@@ -43,18 +43,18 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 
 // enter puts a new message into the queue. It is fresh if it is available at once or when the delay
 // of its FIFO queue is over. Otherwise it enters through due.
-func (e *Engine) enter(q *queue, m *message, content []byte) {
+func (e *Engine) enter(q *queue, m *message, c content) {
 	e.checkNew(q, m)
-	var inline []byte
-	if len(content) <= row.InlineMax {
-		inline = content
+	var inline content
+	if c.len() <= row.InlineMax {
+		inline = c
 		m.Flags |= row.FlagInline
 	} else {
-		e.rows.set(row.SeqKey(q.row.Space, row.KindContent, m.Seq), content)
+		e.rows.setJoined(e.rows.seqKey(q.row.Space, row.KindContent, m.Seq), c.head, c.body)
 		m.Apart = true
 	}
-	e.rows.set(row.SeqKey(q.row.Space, row.KindMessage, m.Seq),
-		m.Meta.Encode(e.rows.scratch(), inline))
+	e.rows.setJoined(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq),
+		m.Meta.Encode(e.rows.scratch(), inline.head), inline.body)
 	e.segmentOf(q, m.Seq).enter(m.Base)
 	q.st.Live++
 	q.stDirty = true
@@ -84,9 +84,8 @@ func (e *Engine) enter(q *queue, m *message, content []byte) {
 // schedule puts a message into due, at the place that its delivery names.
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.set(row.DueRows.Key(q.row.Space, p), []byte{byte(m.Kind)})
-	e.rows.set(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq),
-		m.Delivery.Encode(e.rows.scratch()))
+	e.rows.setDue(q.row.Space, p, m.Kind)
+	e.rows.setDelivery(q.row.Space, m.Seq, &m.Delivery)
 	q.due.insert(p, m.Kind)
 	q.count(p, m.Kind, 1)
 	m.hasDelivery = true
@@ -100,7 +99,7 @@ func (e *Engine) schedule(q *queue, m *message) {
 // unschedule takes a message out of due. The caller replaces or removes its delivery row.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.delete(row.DueRows.Key(q.row.Space, p))
+	e.rows.deleteDue(q.row.Space, p)
 	q.due.remove(p)
 	q.count(p, m.Kind, -1)
 }
@@ -128,7 +127,7 @@ func (e *Engine) remove(q *queue, m *message) {
 	}
 	if m.hasDelivery {
 		e.unschedule(q, m)
-		e.rows.delete(row.SeqKey(q.row.Space, row.KindDelivery, m.Seq))
+		e.rows.deleteDelivery(q.row.Space, m.Seq)
 		if m.Origin {
 			e.needMeta(q, m)
 			e.removeMark(&q.origin, originPos(m))
@@ -145,9 +144,9 @@ func (e *Engine) remove(q *queue, m *message) {
 		e.needMeta(q, m)
 		e.leave(q, &m.Meta)
 	}
-	e.rows.deleteOnce(row.SeqKey(q.row.Space, row.KindMessage, m.Seq))
+	e.rows.deleteOnce(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq))
 	if m.Apart {
-		e.rows.deleteOnce(row.SeqKey(q.row.Space, row.KindContent, m.Seq))
+		e.rows.deleteOnce(e.rows.seqKey(q.row.Space, row.KindContent, m.Seq))
 	}
 	e.segmentOf(q, m.Seq).leave()
 	q.st.Live--

@@ -186,11 +186,11 @@ func (q *queue) save(e *Engine) {
 	for id, s := range q.segs { // order does not matter: each is a row of its own
 		if s.dirty {
 			s.dirty = false
-			k := row.SeqKey(q.row.Space, row.KindSegment, id)
+			k := e.rows.seqKey(q.row.Space, row.KindSegment, id)
 			if s.Live == 0 && id < q.st.NextSeq>>row.SegmentBits {
 				e.rows.delete(k)
 			} else {
-				e.rows.set(k, s.Encode(nil))
+				e.rows.set(k, s.Encode(e.rows.scratch()))
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func (q *queue) save(e *Engine) {
 	if q.stDirty {
 		q.stDirty = false
 		e.checkState(q)
-		e.rows.set(row.StateKey(q.row.Space), q.st.Encode(nil))
+		e.rows.set(row.StateKey(q.row.Space), q.st.Encode(e.rows.scratch()))
 	}
 }
 
@@ -217,7 +217,7 @@ func (q *queue) end(m *message) {
 func (e *Engine) find(q *queue, seq uint64) *message {
 	m := q.msgs.of[seq]
 	if m == nil {
-		k := row.SeqKey(q.row.Space, row.KindDelivery, seq)
+		k := e.rows.seqKey(q.row.Space, row.KindDelivery, seq)
 		v, ok := read(&e.rows, "delivery", k, row.DecodeDelivery)
 		if !ok {
 			return nil
@@ -236,7 +236,7 @@ func (e *Engine) needMeta(q *queue, m *message) {
 	if m.hasMeta {
 		return
 	}
-	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
+	k := e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, _ := e.rows.get(k) // without a row it is damaged
 	m.Meta, m.hasMeta = e.decodeMeta(k, value), true
 }

@@ -28,6 +28,14 @@ type rows struct {
 	visible int    // how many bytes that part has
 	applies uint64 // how many batches have become visible; from 1
 	value   []byte
+	key     []byte
+
+	due, deliveries lane
+}
+
+func newRows(store kv.Store, fault func(string)) rows {
+	return rows{store: store, batch: store.NewBatch(), fault: fault, applies: 1,
+		due: lane{keyLen: row.PosKeyLen}, deliveries: lane{keyLen: row.SeqKeyLen}}
 }
 
 // scratch returns an empty buffer for encoding one value; the batch copies what it is given.
@@ -38,18 +46,38 @@ func (r *rows) scratch() []byte {
 	return r.value[:0]
 }
 
+// seqKey returns a row.SeqKey, which is valid until the next call.
+func (r *rows) seqKey(space uint64, kind row.Kind, seq uint64) []byte {
+	r.key = row.AppendSeqKey(r.key[:0], space, kind, seq)
+	return r.key
+}
+
 // boundary marks a point between two changes, at which the batch may become visible.
 func (r *rows) boundary() { r.wrote = false }
 
 func (r *rows) get(key []byte) ([]byte, bool) { return r.store.Get(nil, key) }
 
-func (r *rows) set(key, value []byte)  { r.wrote = true; r.batch.Set(key, value) }
-func (r *rows) delete(key []byte)      { r.wrote = true; r.batch.Delete(key) }
-func (r *rows) deleteOnce(key []byte)  { r.wrote = true; r.batch.DeleteOnce(key) }
-func (r *rows) deleteRange(s row.Span) { r.wrote = true; r.batch.DeleteRange(s.Lo, s.Hi) }
-func (r *rows) dirty() bool            { return r.applied || r.batch.Len() > 0 }
+func (r *rows) set(key, value []byte) { r.wrote = true; r.batch.Set(key, value) }
+func (r *rows) delete(key []byte)     { r.wrote = true; r.batch.Delete(key) }
+func (r *rows) deleteOnce(key []byte) { r.wrote = true; r.batch.DeleteOnce(key) }
+func (r *rows) dirty() bool           { return r.applied || r.len() > 0 }
+
+func (r *rows) setJoined(key, head []byte, tail string) {
+	r.wrote = true
+	r.batch.SetJoined(key, head, tail)
+}
+
+func (r *rows) deleteRange(s row.Span) {
+	r.wrote = true
+	r.drain() // which may be in the range
+	r.batch.DeleteRange(s.Lo, s.Hi)
+}
+
+// len is how many bytes the writes that are not visible have, about.
+func (r *rows) len() int { return r.batch.Len() + len(r.due.bytes) + len(r.deliveries.bytes) }
 
 func (r *rows) apply() {
+	r.drain()
 	if n := r.batch.Len(); n > 0 {
 		r.visible += n
 		r.batch.Apply()
@@ -60,6 +88,7 @@ func (r *rows) apply() {
 }
 
 func (r *rows) force() (wait func() error) {
+	r.drain()
 	wait = r.batch.Force()
 	r.batch, r.applied, r.wrote = r.store.NewBatch(), false, false
 	r.visible = 0

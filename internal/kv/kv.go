@@ -63,6 +63,10 @@ type Batch interface {
 	// Set writes a row, replacing the one with the same key.
 	Set(key, value []byte)
 
+	// SetJoined writes a row whose value is head followed by tail. A caller that has the two parts
+	// apart need not join a large value before it is copied.
+	SetJoined(key, head []byte, tail string)
+
 	// Delete removes a row; a row that is not there is no mistake.
 	Delete(key []byte)
 

@@ -142,13 +142,15 @@ type memoryOp struct {
 	value []byte // of 's'; the upper bound of 'r'
 }
 
-func (b *memoryBatch) Set(key, value []byte)     { b.add('s', key, value) }
-func (b *memoryBatch) Delete(key []byte)         { b.add('d', key, nil) }
-func (b *memoryBatch) DeleteOnce(key []byte)     { b.add('1', key, nil) }
-func (b *memoryBatch) DeleteRange(lo, hi []byte) { b.add('r', lo, hi) }
+func (b *memoryBatch) Set(key, value []byte)     { b.add('s', key, value, "") }
+func (b *memoryBatch) Delete(key []byte)         { b.add('d', key, nil, "") }
+func (b *memoryBatch) DeleteOnce(key []byte)     { b.add('1', key, nil, "") }
+func (b *memoryBatch) DeleteRange(lo, hi []byte) { b.add('r', lo, hi, "") }
 func (b *memoryBatch) Len() int                  { return b.size }
 
-func (b *memoryBatch) add(kind byte, key, value []byte) {
+func (b *memoryBatch) SetJoined(key, head []byte, tail string) { b.add('s', key, head, tail) }
+
+func (b *memoryBatch) add(kind byte, key, value []byte, tail string) {
 	if b.done {
 		panic("kv: batch used after Apply or Force")
 	}
@@ -156,7 +158,8 @@ func (b *memoryBatch) add(kind byte, key, value []byte) {
 	if kind == 'r' {
 		CheckKey(value)
 	}
-	both := append(append(make([]byte, 0, len(key)+len(value)), key...), value...)
+	both := append(append(make([]byte, 0, len(key)+len(value)+len(tail)), key...), value...)
+	both = append(both, tail...)
 	b.ops = append(b.ops, memoryOp{kind: kind, key: both[:len(key):len(key)],
 		value: both[len(key):]})
 	b.size += len(both) + 4

@@ -1,8 +1,6 @@
 package sqs
 
 import (
-	"crypto/md5"
-
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/refusal"
@@ -36,7 +34,7 @@ func messageOperations() []*operation {
 // draft prepares a message for sending, on the goroutine of its request: checks and encoding that
 // need no queue stay off the single writer. The answer to a successful send comes with it.
 func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft, sqswire.Sent) {
-	sum := md5.Sum([]byte(m.MessageBody.Value))
+	sum := sumOf(m.MessageBody.Value)
 	sent := sqswire.Sent{ // [SEND-7, MD5-1, MD5-5]
 		MD5OfMessageBody:             hexOf(sum),
 		MD5OfMessageAttributes:       sqswire.MD5OfAttributes(m.MessageAttributes),
@@ -148,7 +146,8 @@ func (c *call) handle(text sqswire.Opt[string]) engine.Handle {
 }
 
 func (c *call) deleteMessageBatch(req *sqswire.DeleteMessageBatchRequest) (response, error) {
-	op := &engine.DeleteMessageBatch{Queue: c.queue(req.QueueURL), Given: req.Entries != nil}
+	op := &engine.DeleteMessageBatch{Queue: c.queue(req.QueueURL), Given: req.Entries != nil,
+		Entries: make([]engine.DeleteEntry, 0, len(req.Entries))}
 	ids := make([]string, len(req.Entries))
 	for i := range req.Entries {
 		entry := &req.Entries[i]
@@ -224,11 +223,9 @@ func (c *call) receiveMessage(req *sqswire.ReceiveMessageRequest) (response, err
 func (c *call) deliver(res *engine.Received, wanted *wantedAttributes) response {
 	resp := response{room: c.room}
 	messages := make([]sqswire.Message, 0, len(res.Messages))
-	for _, d := range res.Messages {
-		if content, ok := c.h.cfg.Broker.ReadDelivered(res, d); ok {
-			messages = append(messages, c.message(&d, &content, res.Incarnation, wanted))
-			resp.size += len(content.Body)
-		}
+	for d, content := range c.h.cfg.Broker.ReadDelivered(res) {
+		messages = append(messages, c.message(d, &content, res.Incarnation, wanted))
+		resp.size += len(content.Body)
 	}
 	*res = engine.Received{}
 	if resp.size += resp.size / 8; resp.size <= intake.Small {

@@ -77,12 +77,13 @@ func (c *call) queue(u sqswire.Opt[string]) engine.QueueName {
 		}
 		path = path[slash+1:]
 	}
-	segments := strings.Split(path, "/")
-	n := len(segments)
-	if n == 1 {
-		return engine.QueueName{Account: c.principal.Account(), Name: segments[0]}
+	last := strings.LastIndexByte(path, '/')
+	if last < 0 {
+		return engine.QueueName{Account: c.principal.Account(), Name: path}
 	}
-	return engine.QueueName{Account: segments[n-2], Name: segments[n-1]}
+	account := path[:last]
+	account = account[strings.LastIndexByte(account, '/')+1:]
+	return engine.QueueName{Account: account, Name: path[last+1:]}
 }
 
 // url returns the URL of a queue. [QUEUE-36]

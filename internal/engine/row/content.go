@@ -11,17 +11,30 @@ type Content struct {
 	Sender     string      // the sender, as SenderId shows it
 }
 
-func (c *Content) Encode() []byte {
-	size := 64 + len(c.Body) + len(c.Trace) + len(c.Sender)
+// Encode returns the content as a row holds it: the head followed by the body.
+func (c *Content) Encode() []byte { return append(c.EncodeHead(), c.Body...) }
+
+// EncodeHead returns all of Encode but the body, which may be large, and which a batch of the store
+// can take as it stands.
+func (c *Content) EncodeHead() []byte {
+	size := 48 + len(c.Trace) + len(c.Sender)
 	for _, a := range c.Attributes {
 		size += 16 + len(a.Name) + len(a.Type) + len(a.String) + len(a.Binary)
 	}
 	w := Codec{B: make([]byte, 0, size)}
-	c.parts(&w)
+	c.head(&w)
+	n := uint64(len(c.Body))
+	w.Uint(&n)
 	return w.B
 }
 
 func (c *Content) parts(w *Codec) {
+	c.head(w)
+	w.string(&c.Body)
+}
+
+// head visits all parts before the body.
+func (c *Content) head(w *Codec) {
 	w.Version(Version)
 	w.ID(&c.BodyMD5)
 	w.string(&c.Sender, &c.Trace)
@@ -32,7 +45,6 @@ func (c *Content) parts(w *Codec) {
 			w.string(&a.String)
 		}
 	})
-	w.string(&c.Body)
 }
 
 // An Attribute is a user attribute of a message. Type is the whole data type, label included; a

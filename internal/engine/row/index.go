@@ -16,6 +16,11 @@ func (x *Index[T]) prefix(space uint64) []byte { return append(SpaceKey(space, x
 
 func (x *Index[T]) Key(space uint64, p Pos) []byte { return appendPos(x.prefix(space), p) }
 
+// AppendKey appends a Key to k.
+func (x *Index[T]) AppendKey(k []byte, space uint64, p Pos) []byte {
+	return appendPos(append(appendSpaceKey(k, space, x.Kind), x.Sub...), p)
+}
+
 // From covers the rows from p to the end of the index.
 func (x *Index[T]) From(space uint64, p Pos) Span {
 	return Span{Lo: x.Key(space, p), Hi: key.Next(x.prefix(space))}

@@ -64,15 +64,22 @@ func QueueOf(k []byte) (n QueueName, ok bool) {
 }
 
 func SpaceKey(space uint64, kind Kind) []byte {
-	k := append(make([]byte, 0, PosKeyLen), FamilySpace)
-	k = key.AppendUint64(k, space)
-	return append(k, byte(kind))
+	return appendSpaceKey(make([]byte, 0, PosKeyLen), space, kind)
+}
+
+func appendSpaceKey(k []byte, space uint64, kind Kind) []byte {
+	return append(key.AppendUint64(append(k, FamilySpace), space), byte(kind))
 }
 
 func StateKey(space uint64) []byte { return SpaceKey(space, KindState) }
 
 func SeqKey(space uint64, kind Kind, seq uint64) []byte {
-	return key.AppendUint64(SpaceKey(space, kind), seq)
+	return AppendSeqKey(make([]byte, 0, PosKeyLen), space, kind, seq)
+}
+
+// AppendSeqKey appends a SeqKey to k.
+func AppendSeqKey(k []byte, space uint64, kind Kind, seq uint64) []byte {
+	return key.AppendUint64(appendSpaceKey(k, space, kind), seq)
 }
 
 // SeqOf reads the sequence number, or for a segment its number, from the end of a key.

@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t testing.TB) kv.Store) {
 		{"Bounds", testBounds},
 		{"Get", testGet},
 		{"Copies", testCopies},
+		{"Joined", testJoined},
 		{"LaterWins", testLaterWins},
 		{"LastOfBatch", testLastOfBatch},
 		{"Invisible", testInvisible},
@@ -51,7 +52,8 @@ func Run(t *testing.T, open func(t testing.TB) kv.Store) {
 	}
 }
 
-// apply fills a batch from a line such as "set a 1, delete b, once c, range d f" and applies it.
+// apply fills a batch from a line such as "set a 1, join b 2 3, delete b, once c, range d f" and
+// applies it.
 func apply(s kv.Store, line string) {
 	b := s.NewBatch()
 	fill(b, line)
@@ -63,6 +65,8 @@ func fill(b kv.Batch, line string) {
 		switch f := strings.Fields(op); f[0] {
 		case "set":
 			b.Set([]byte(f[1]), []byte(f[2]))
+		case "join":
+			b.SetJoined([]byte(f[1]), []byte(f[2]), f[3])
 		case "delete":
 			b.Delete([]byte(f[1]))
 		case "once":
@@ -181,8 +185,30 @@ func testCopies(t *testing.T, s kv.Store) {
 	c[0] = 'd'
 	b.DeleteOnce(c)
 	c[0] = 'x'
+	b.SetJoined(k, v, "3")
+	k[0], v[0] = 'y', 'y'
 	b.Apply()
-	expect(t, s, "a=1 b=2 e=5")
+	expect(t, s, "a=1 b=2 e=5 x=x3")
+}
+
+func testJoined(t *testing.T, s kv.Store) {
+	apply(s, "set a 1, join a 2 3, join b 4 5, set b 6, join c 7 8")
+	expect(t, s, "a=23 b=6 c=78")
+	apply(s, "once c, join d 9 0")
+	expect(t, s, "a=23 b=6 d=90")
+	b, large := s.NewBatch(), strings.Repeat("v", 8<<10)
+	b.SetJoined([]byte("a"), nil, large)
+	b.SetJoined([]byte("b"), []byte(large), "")
+	b.SetJoined([]byte("d"), nil, "")
+	if n := b.Len(); n < 2*len(large) || n > 2*len(large)+100 {
+		t.Errorf("two rows of %d bytes make a batch of %d", len(large), n)
+	}
+	b.Apply()
+	for k, want := range map[string]string{"a": large, "b": large, "d": ""} {
+		if got, ok := s.Get(nil, []byte(k)); !ok || string(got) != want {
+			t.Errorf("row %s has %d bytes, want %d", k, len(got), len(want))
+		}
+	}
 }
 
 func testLaterWins(t *testing.T, s kv.Store) {
@@ -346,6 +372,7 @@ func testReserved(t *testing.T, s kv.Store) {
 	for _, k := range []string{"", "\x00", "\x00a"} {
 		for name, write := range map[string]func(b kv.Batch){
 			"Set":           func(b kv.Batch) { b.Set([]byte(k), nil) },
+			"SetJoined":     func(b kv.Batch) { b.SetJoined([]byte(k), nil, "") },
 			"Delete":        func(b kv.Batch) { b.Delete([]byte(k)) },
 			"DeleteOnce":    func(b kv.Batch) { b.DeleteOnce([]byte(k)) },
 			"DeleteRange":   func(b kv.Batch) { b.DeleteRange([]byte(k), []byte("z")) },

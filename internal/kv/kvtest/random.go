@@ -78,7 +78,11 @@ func (m *model) write(rng *rand.Rand, b kv.Batch, n int) {
 			}
 			m.next++
 			v := strconv.Itoa(m.next) + strings.Repeat(".", rng.IntN(200))
-			b.Set([]byte(k), []byte(v))
+			if n := m.next % (len(v) + 1); m.next%2 == 0 {
+				b.SetJoined([]byte(k), []byte(v[:n]), v[n:])
+			} else {
+				b.Set([]byte(k), []byte(v))
+			}
 			m.rows[k] = v
 			m.sets[k]++
 		case p < 65:

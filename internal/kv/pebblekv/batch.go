@@ -24,6 +24,14 @@ func (b *batch) Set(key, value []byte) {
 	b.check(b.b.Set(key, value, nil))
 }
 
+func (b *batch) SetJoined(key, head []byte, tail string) {
+	kv.CheckKey(key)
+	row := b.b.SetDeferred(len(key), len(head)+len(tail))
+	copy(row.Key, key)
+	copy(row.Value[copy(row.Value, head):], tail)
+	b.check(row.Finish())
+}
+
 func (b *batch) Delete(key []byte) {
 	kv.CheckKey(key)
 	b.check(b.b.Delete(key, nil))

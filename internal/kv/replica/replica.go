@@ -254,35 +254,37 @@ func (o op) encode(w Writes) {
 	}
 }
 
-func (b *batch) Set(key, value []byte) { b.add(opSet, key, value) }
-func (b *batch) Delete(key []byte)     { b.add(opDelete, key, nil) }
-func (b *batch) DeleteOnce(key []byte) { b.add(opDeleteOnce, key, nil) }
+func (b *batch) Set(key, value []byte) { b.add(opSet, key, value, "") }
+func (b *batch) Delete(key []byte)     { b.add(opDelete, key, nil, "") }
+func (b *batch) DeleteOnce(key []byte) { b.add(opDeleteOnce, key, nil, "") }
 func (b *batch) Len() int              { return b.size }
+
+func (b *batch) SetJoined(key, head []byte, tail string) { b.add(opSet, key, head, tail) }
 
 func (b *batch) DeleteRange(lo, hi []byte) {
 	kv.CheckKey(lo)
 	kv.CheckKey(hi)
 	if bytes.Compare(lo, hi) < 0 {
-		b.add(opDeleteRange, lo, hi)
+		b.add(opDeleteRange, lo, hi, "")
 	}
 }
 
-func (b *batch) add(kind opKind, key, value []byte) {
+func (b *batch) add(kind opKind, key, value []byte, tail string) {
 	if b.done {
 		panic("replica: batch used after Apply or Force")
 	}
 	kv.CheckKey(key)
-	b.ops = append(b.ops, op{kind, b.copy(key), b.copy(value)})
-	b.size += len(key) + len(value) + 4
+	b.ops = append(b.ops, op{kind, b.copy(key, ""), b.copy(value, tail)})
+	b.size += len(key) + len(value) + len(tail) + 4
 }
 
-// copy returns a copy of p that stays where it is.
-func (b *batch) copy(p []byte) []byte {
-	if len(p) > cap(b.free)-len(b.free) {
-		b.free = make([]byte, 0, max(4<<10, len(p)))
+// copy returns a copy of p and tail that stays where it is.
+func (b *batch) copy(p []byte, tail string) []byte {
+	if n := len(p) + len(tail); n > cap(b.free)-len(b.free) {
+		b.free = make([]byte, 0, max(4<<10, n))
 	}
 	at := len(b.free)
-	b.free = append(b.free, p...)
+	b.free = append(append(b.free, p...), tail...)
 	return b.free[at:len(b.free):len(b.free)]
 }
 
