@@ -23,7 +23,7 @@ FUZZTIME    ?= 10s
 UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/cluster ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker emulators help format vet staticcheck race whole proofs proofs-long binary clean
+.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -72,6 +72,11 @@ bench-short: build ## what is promised of performance, in a short form that judg
 bench-worker: ## compare package worker with other consumers; sqs-consumer among them needs Node 20 with npm
 	@TENAQ_REQUIRE_ALL= test/interop/install sqs-consumer
 	$(PURE_GO) test ./test/bench -run '^$$' -bench Consumers -benchtime 3x -timeout 30m
+
+# It fetches the peers that Debian does not have; apt install redis-server rabbitmq-server postgresql has the others.
+bench-peers: build ## compare tenaq with other queues, as far as they are installed
+	@TENAQ_REQUIRE_ALL= test/interop/install elasticmq artemis fauxqs nats
+	@bin/tenaq bench peers
 
 emulators: ## install what tests run against or with: moto and other people's clients; needs Python, Node, Java
 	@test/interop/install

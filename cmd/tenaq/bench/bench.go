@@ -83,7 +83,7 @@ request.`,
 	cli.Number(p, &f.work.Depth, "depth", 0, 0, 0, "`number` of messages in the queue beforehand")
 	cli.Number(p, &f.work.Polls, "polls", 0, 0, 0,
 		"`number` of long polls on another queue meanwhile")
-	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a), newClusterCmd(a))
+	cmd.AddCommand(newBaselineCmd(a), newBudgetCmd(a), newClusterCmd(a), newPeersCmd(a))
 	return cmd
 }
 

@@ -34,8 +34,9 @@ func measureBytes(ctx context.Context, e *env) (found []measure, err error) {
 		{"sends only", bench.Work{Kind: bench.Send, Batch: 10}, most, many},
 		{"deletes at once", bench.Work{Kind: bench.Life, Batch: 10}, most, many},
 		{"deletes after 5 s",
-			bench.Work{Kind: bench.Life, Depth: writtenRate * int64(writtenWait.Seconds())},
-			bench.Load{Rate: writtenRate, Round: e.seconds(30, 5)}, 0},
+			bench.Work{Kind: bench.Life, Batch: 10,
+				Depth: writtenRate * int64(writtenWait.Seconds())},
+			bench.Load{Rate: writtenRate / 10, Round: e.seconds(30, 5)}, 0},
 	} {
 		l.work.Size, l.work.Random = writtenSize, true
 		m, err := e.written(ctx, l.work, l.load, l.messages)

@@ -1,0 +1,165 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"tenaq/internal/bench"
+)
+
+// startPostgreSQL starts PostgreSQL with default settings, but for the number of connections.
+func startPostgreSQL(ctx context.Context, at *place) (server, error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	var as *syscall.Credential
+	if os.Geteuid() == 0 {
+		if as, err = another(at.dir); err != nil {
+			return nil, err
+		}
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata=data",
+		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
+	initdb.Dir, initdb.SysProcAttr = at.dir, &syscall.SysProcAttr{Credential: as}
+	out, err := initdb.CombinedOutput()
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("it does not run as root, and the user that it runs as cannot enter %s: pass a directory to --dir that all users may enter, such as /tmp", at.dir)
+	case err != nil:
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	p, err := startAs(at, as, "QUIT", nil, filepath.Join(bin, "postgres"), "-D", "data", "-p", port,
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "max_connections=1000")
+	if err != nil {
+		return nil, err
+	}
+	url := "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	once := func(ctx context.Context, sql string) error {
+		c, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, sql)
+		return errors.Join(err, c.Close(ctx))
+	}
+	return &broker{p,
+			func(ctx context.Context, queue string) error {
+				return once(ctx, fmt.Sprintf("CREATE TABLE %q (id bigserial PRIMARY KEY, body text NOT NULL)", queue))
+			},
+			func(queue string) error {
+				return once(context.Background(), fmt.Sprintf("DROP TABLE %q", queue))
+			},
+			func(ctx context.Context, queue string, _ *bench.Work) (client, error) {
+				c, err := pgx.Connect(ctx, url)
+				return newPostgres(c, queue), err
+			}},
+		p.ready(ctx, func(ctx context.Context) error { return once(ctx, "SELECT 1") })
+}
+
+// postgresPrograms returns the directory of the programs of PostgreSQL, of its newest version.
+func postgresPrograms() (string, error) {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	version := func(dir string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
+		return n
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
+	for _, dir := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
+		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errMissing
+}
+
+// another returns a user that is not root, to which it gives a directory.
+func another(dir string) (*syscall.Credential, error) {
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, fmt.Errorf("PostgreSQL does not run as root: %w", err)
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
+		os.Chown(dir, int(uid), int(gid))
+}
+
+// A postgres inserts a batch with one statement. It receives, deletes and commits in one
+// transaction of two round trips.
+type postgres struct {
+	c                     *pgx.Conn
+	insert, lock, removed string
+	ids                   []int64
+}
+
+func newPostgres(c *pgx.Conn, queue string) *postgres {
+	return &postgres{c,
+		fmt.Sprintf("INSERT INTO %q (body) SELECT unnest($1::text[])", queue),
+		fmt.Sprintf("SELECT id, body FROM %q ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED", queue),
+		fmt.Sprintf("DELETE FROM %q WHERE id = ANY($1)", queue), nil}
+}
+
+func (c *postgres) send(bodies []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerMax)
+	defer cancel()
+	_, err := c.c.Exec(ctx, c.insert, bodies)
+	return err
+}
+
+func (c *postgres) consume(n int, _ time.Time) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerMax)
+	defer cancel()
+	c.ids = c.ids[:0]
+	var begin pgx.Batch
+	begin.Queue("BEGIN")
+	begin.Queue(c.lock, n).Query(func(rows pgx.Rows) error {
+		var id int64
+		var body string
+		_, err := pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+			c.ids = append(c.ids, id)
+			return nil
+		})
+		return err
+	})
+	if err := c.c.SendBatch(ctx, &begin).Close(); err != nil {
+		return 0, err
+	}
+	var end pgx.Batch
+	if len(c.ids) > 0 {
+		end.Queue(c.removed, c.ids)
+	}
+	end.Queue("COMMIT")
+	return len(c.ids), c.c.SendBatch(ctx, &end).Close()
+}
+
+// close closes the connection below that of pgx, which no other goroutine may use.
+func (c *postgres) close() { c.c.PgConn().Conn().Close() }
