@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// AppendHead appends the first line of an answer and those headers for which write reports true, in
+// appendHead appends the first line of an answer and those headers for which write reports true, in
 // the order of net/http. The Date and the empty line are left to the caller.
-func AppendHead(
+func appendHead(
 	dst []byte, status int, header http.Header, write func(name, value string) bool,
 ) []byte {
 	dst = append(dst, "HTTP/1.1 "...)

@@ -96,8 +96,13 @@ var deeds = map[string]http.HandlerFunc{
 		io.WriteString(w, "2")
 	},
 	"flush first": func(w http.ResponseWriter, r *http.Request) { http.NewResponseController(w).Flush() },
-	"abort":       func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "x"); panic(http.ErrAbortHandler) },
-	"panic":       func(w http.ResponseWriter, r *http.Request) { panic("a fault") },
+	// With a body that has not arrived, net/http waits before it closes the connection.
+	"abort": func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		io.WriteString(w, "x")
+		panic(http.ErrAbortHandler)
+	},
+	"panic": func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); panic("a fault") },
 	"wait": func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		select {
@@ -117,8 +122,9 @@ var deeds = map[string]http.HandlerFunc{
 			panic(err)
 		}
 		go func() {
-			ahead, _ := buf.Reader.Peek(buf.Reader.Buffered())
-			fmt.Fprintf(conn, "taken %q", ahead)
+			conn.SetReadDeadline(time.Now().Add(time.Second))
+			rest, _ := io.ReadAll(buf.Reader)
+			fmt.Fprintf(conn, "taken %q", rest)
 			conn.Close()
 		}()
 	},
@@ -328,7 +334,7 @@ func same(t *testing.T, parts ...string) {
 		g, w := plainly(got[i]), plainly(want[i])
 		// The loop may have answered what was sent before an ambiguous request, which ends a
 		// connection in any case.
-		if strings.Contains(w, "ambiguous") && (i < len(want)-1 || strings.HasSuffix(g, ", closed true")) {
+		if strings.Contains(w, "ambiguous") && (i < len(want)-1 || strings.HasSuffix(got[i], ", closed true")) {
 			continue
 		}
 		if g != w {
@@ -346,6 +352,7 @@ func TestLikeNetHTTP(t *testing.T) {
 	for _, text := range cut {
 		for i := 1; i < len(text); i++ {
 			same(t, text[:i], text[i:])
+			same(t, text[:i]) // and no more comes
 		}
 	}
 }

@@ -2,12 +2,10 @@ package http1
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -51,8 +49,9 @@ const bufSize = 4 << 10
 // partsMax is in how many parts a head may arrive.
 const partsMax = 8
 
-// newlinesMax is how many bytes of line ends behind a POST are ignored, as net/http does.
-const newlinesMax = 4
+// beginning is how many bytes of the next request end the idle time of a connection, as net/http
+// has it.
+const beginning = 4
 
 func newConn(s *Server, raw net.Conn, state *tls.ConnectionState, ahead []byte) *conn {
 	c := &conn{s: s, raw: raw, buf: make([]byte, max(bufSize, len(ahead)))}
@@ -103,12 +102,18 @@ func (c *conn) next() bool {
 	if c.watch.join() != nil {
 		return false
 	}
-	newlines, parts := 0, 0
+	begun, parts := !c.used, 0
 	for {
-		for ; c.used && newlines < newlinesMax && c.r < c.w && isNewline(c.buf[c.r]); newlines++ {
-			c.r++
+		if !begun && c.w-c.r >= beginning {
+			begun = true
+			for range beginning { // net/http forgives line ends behind a POST
+				if c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
+					c.r++
+				}
+			}
+			c.reads.within(c.s.ReadHeaderTimeout, time.Now(), 0)
 		}
-		if c.r < c.w {
+		if begun && c.r < c.w {
 			n, v := c.head.parse(c.buf[c.r:c.w])
 			if v == common {
 				c.r += n
@@ -118,26 +123,28 @@ func (c *conn) next() bool {
 				c.handOver()
 				return false
 			}
-			if c.used && parts == 1 {
-				c.reads.within(c.s.ReadHeaderTimeout, time.Now(), 0)
-			}
 		}
 		c.w, c.r = copy(c.buf, c.buf[c.r:c.w]), 0
 		c.reads.apply()
 		n, err := c.raw.Read(c.buf[c.w:])
 		c.w += n
-		switch {
-		case err == nil || n > 0:
-		case c.w > 0 && !errors.Is(err, os.ErrDeadlineExceeded):
-			c.handOver() // net/http says what is wrong with half a request
-			return false
-		default:
+		if n == 0 && err != nil {
+			if begun && c.w > 0 {
+				c.raw = failed{c.raw, err}
+				c.handOver() // net/http says what is wrong with half a head
+			}
 			return false
 		}
 	}
 }
 
-func isNewline(b byte) bool { return b == '\r' || b == '\n' }
+// A failed connection has nothing more to read.
+type failed struct {
+	net.Conn
+	err error
+}
+
+func (c failed) Read([]byte) (int, error) { return 0, c.err }
 
 // handOver leaves the connection to net/http, unless a stop has closed it.
 func (c *conn) handOver() {

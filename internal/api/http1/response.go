@@ -62,7 +62,7 @@ func (w *response) WriteHeader(status int) {
 	w.status = status
 	_, w.typed = w.header["Content-Type"]
 	w.typed = w.typed || w.header.Get("Content-Encoding") != ""
-	w.out = AppendHead(outs.Get().(*[outSize]byte)[:0], status, w.header, w.writes)
+	w.out = appendHead(outs.Get().(*[outSize]byte)[:0], status, w.header, w.writes)
 }
 
 // writes decides about each header of a handler.

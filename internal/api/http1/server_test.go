@@ -70,7 +70,7 @@ func TestIdle(t *testing.T) {
 		conn = l.dial()
 		ask(t, conn, post("", "x"))
 		time.Sleep(time.Minute)
-		io.WriteString(conn, "POST")
+		io.WriteString(conn, "POST / HTTP/1.1\r\n")
 		if got := ended(t, conn); got != s.ReadHeaderTimeout {
 			t.Errorf("half a head was waited for for %v, want %v", got, s.ReadHeaderTimeout)
 		}
