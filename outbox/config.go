@@ -36,8 +36,9 @@ type Config struct {
 	// Parallel is the maximum number of concurrent requests: 8 when zero, at most 1,000.
 	Parallel int
 
-	// Rows is the maximum number of rows that the relay has leased: 400 when zero, at most 100,000.
-	// Bytes is the maximum size of their bodies: 32 MiB when zero; a single row may be larger.
+	// Rows is the maximum number of rows that the relay has leased: 1,000 when zero, at most
+	// 100,000. Bytes is the maximum size of their bodies: 32 MiB when zero; a single row may be
+	// larger.
 	Rows, Bytes int
 
 	// Lease is how long rows stay leased to a relay that has died: 30 s when zero, at least 3 s. A
@@ -92,7 +93,7 @@ const (
 // setDefaults fills in the defaults and returns an error for an invalid configuration.
 func (c *Config) setDefaults() error {
 	c.Parallel = cmp.Or(c.Parallel, 8)
-	c.Rows = cmp.Or(c.Rows, 400)
+	c.Rows = cmp.Or(c.Rows, 1000)
 	c.Bytes = cmp.Or(c.Bytes, 32<<20)
 	c.Lease = cmp.Or(c.Lease, 30*time.Second)
 	c.Attempts = cmp.Or(c.Attempts, 10)

@@ -35,10 +35,12 @@ type flow struct {
 	stopWaiting func()        // nil if an earlier end of the wait would not help
 	poll        time.Duration // length of the next wait
 
-	unsettled []Outcome
-	writing   int // outcomes that are being stored
-	settles   chan settled
-	settleAt  time.Time // no settling before
+	unsettled  []Outcome
+	knownSince time.Time // when the first of them was added
+	frees      bool      // one of them makes its row claimable, or the next of its stream
+	writing    int       // outcomes that are being stored
+	settles    chan settled
+	settleAt   time.Time // no settling before
 
 	renewing bool
 	renewals chan renewal
@@ -60,6 +62,7 @@ type claimed struct {
 
 type settled struct {
 	outcomes []Outcome
+	frees    bool // as in flow
 	err      error
 }
 
@@ -156,7 +159,7 @@ func (f *flow) untilNext(now time.Time) time.Duration {
 		sooner(f.renewAt)
 	}
 	if len(f.unsettled) > 0 && f.writing == 0 {
-		sooner(f.settleAt)
+		sooner(f.settleDue())
 	}
 	for _, q := range f.queues {
 		if len(q.ready) > 0 && f.requests < f.cfg.Parallel {

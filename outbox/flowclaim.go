@@ -81,9 +81,8 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	}
 	if len(c.rows) > 0 {
 		f.poll = pollMin
-		return
 	}
-	if !f.stopping {
+	if !f.stopping && (len(c.rows) == 0 || c.next > 0) {
 		f.wait(ctx, c.next)
 	}
 }

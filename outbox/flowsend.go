@@ -40,10 +40,13 @@ func (q *queue) batch(now time.Time) (batch []*item, until time.Time) {
 	until = now.Add(requestMax)
 	total := 0
 	var left []*item
-	for _, it := range q.ready {
+	for i, it := range q.ready {
+		if len(batch) == sqslimits.BatchMax {
+			left = append(left, q.ready[i:]...)
+			break
+		}
 		switch {
 		case it.deadline.Sub(now) < leastToSend, // it may be lost; the next renewal says so
-			len(batch) == sqslimits.BatchMax,
 			len(batch) > 0 && (total+it.size > sqslimits.MessageBytesMax || it.alone ||
 				batch[0].alone):
 			left = append(left, it)
@@ -52,7 +55,7 @@ func (q *queue) batch(now time.Time) (batch []*item, until time.Time) {
 		if it.deadline.Before(until) {
 			until = it.deadline
 		}
-		it.away = true
+		it.ready, it.away = false, true
 		total += it.size
 		batch = append(batch, it)
 	}
@@ -64,7 +67,7 @@ func (q *queue) batch(now time.Time) (batch []*item, until time.Time) {
 func (f *flow) heed(a answer) {
 	f.requests--
 	q, now := f.queue(a.queue.name), time.Now()
-	var again []*item
+	var again []*item // to send
 	var trouble error
 	for i, it := range a.items {
 		it.away = false
@@ -84,6 +87,9 @@ func (f *flow) heed(a answer) {
 			trouble = a.errs[i]
 			again = append(again, it)
 		}
+	}
+	for _, it := range again {
+		it.ready = true
 	}
 	q.ready = append(again, q.ready...)
 	switch {

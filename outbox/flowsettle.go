@@ -7,17 +7,41 @@ import (
 	"tenaq/internal/work/backoff"
 )
 
-// startSettle stores all known outcomes at once.
+// A commit costs the database more than the outcomes in it, so outcomes wait for those of the other
+// requests in progress: until there are as many as a quarter of Config.Rows, and at most for
+// settleWait. A relay that dies sends again what it has not settled.
+const settleWait = 10 * time.Millisecond
+
+// settleDue returns when to store the known outcomes, if there are any.
+func (f *flow) settleDue() time.Time {
+	due := f.settleAt
+	if f.requests > 0 && !f.stopping && len(f.unsettled) < f.cfg.Rows/4 {
+		if wait := f.knownSince.Add(settleWait); wait.After(due) {
+			due = wait
+		}
+	}
+	return due
+}
+
+// startSettle stores all known outcomes at once, when it is time.
 func (f *flow) startSettle() {
-	if f.writing > 0 || len(f.unsettled) == 0 || time.Now().Before(f.settleAt) {
+	if len(f.unsettled) == 0 {
 		return
 	}
-	outcomes := f.unsettled
-	f.unsettled, f.writing = nil, len(outcomes)
+	now := time.Now()
+	if f.knownSince.IsZero() {
+		f.knownSince = now
+	}
+	if f.writing > 0 || now.Before(f.settleDue()) {
+		return
+	}
+	s := settled{outcomes: f.unsettled, frees: f.frees || f.drain != nil}
+	f.unsettled, f.writing, f.frees, f.knownSince = nil, len(s.outcomes), false, time.Time{}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), callMax)
 		defer cancel()
-		f.settles <- settled{outcomes, f.cfg.Box.Settle(ctx, f.name, outcomes)}
+		s.err = f.cfg.Box.Settle(ctx, f.name, s.outcomes)
+		f.settles <- s
 	}()
 }
 
@@ -25,11 +49,14 @@ func (f *flow) written(s settled) {
 	f.writing = 0
 	f.settleAt = time.Now().Add(f.trouble(settling, s.err))
 	if s.err != nil {
-		f.unsettled = append(s.outcomes, f.unsettled...)
+		f.unsettled, f.frees = append(s.outcomes, f.unsettled...), f.frees || s.frees
 		return
 	}
-	// The next rows of the streams can be claimed now.
-	f.lookAfter, f.poll = time.Time{}, pollMin
+	f.lookAfter = time.Time{}
+	if !s.frees {
+		return
+	}
+	f.poll = pollMin
 	if f.stopWaiting != nil {
 		f.stopWaiting()
 	}

@@ -15,6 +15,7 @@ type item struct {
 	size     int       // in a request
 	deadline time.Time // end of the time for which the relay may rely on the lease
 	since    time.Time // start of its claim
+	ready    bool      // it is in queue.ready
 	away     bool      // a request with it is in progress
 	alone    bool      // its batch was refused as a whole: send it alone
 }
@@ -30,6 +31,7 @@ type queue struct {
 // ready appends an item to those of its queue that can be sent.
 func (f *flow) ready(it *item) {
 	q := f.queue(it.row.Queue)
+	it.ready = true
 	q.ready = append(q.ready, it)
 }
 
@@ -48,6 +50,7 @@ func (f *flow) queue(name string) *queue {
 func (f *flow) over(it *item, o Outcome) {
 	o.ID = it.row.ID
 	f.unsettled = append(f.unsettled, o)
+	f.frees = f.frees || it.row.Stream != "" || o.Fate != Sent
 	first, behind := f.forget(it)
 	switch {
 	case o.Fate == Sent || o.Fate == Parked:
@@ -72,7 +75,8 @@ func (f *flow) forget(it *item) (first bool, behind []*item) {
 	}
 	delete(f.hand, it.row.ID)
 	f.bytes -= it.bytes
-	if q := f.queues[it.row.Queue]; q != nil {
+	if q := f.queues[it.row.Queue]; it.ready {
+		it.ready = false
 		q.ready = slices.DeleteFunc(q.ready, func(other *item) bool { return other == it })
 	}
 	if s := it.row.Stream; s != "" {
@@ -118,6 +122,7 @@ func (f *flow) disown(ids []string) {
 			f.unsettled = append(f.unsettled,
 				Outcome{ID: id, Fate: Back,
 					Reason: "the relay did not get the answer of its claim"})
+			f.frees = true
 		}
 	}
 }

@@ -97,6 +97,7 @@ var cases = []testCase{
 	{"LateOutcome", testLateOutcome},
 	{"Settle", testSettle},
 	{"SettleNothing", testSettleNothing},
+	{"SettleTwice", testSettleTwice},
 	{"SettleAllOrNone", testSettleAllOrNone},
 	{"Attempts", testAttempts},
 	{"Stats", testStats},

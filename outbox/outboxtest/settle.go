@@ -52,6 +52,22 @@ func testSettleNothing(e *env) {
 	e.renew(b, "r", long, "x")
 }
 
+// A row that was sent stays sent, whatever else the same call or a later one says about it.
+func testSettleTwice(e *env) {
+	b := e.Open(e)
+	e.put("w x y z")
+	e.claim(b, outbox.Claim{Relay: "r"}, "w, x, y, z")
+	outcomes := append(e.fates(outbox.Sent, 0, "x y x"), e.fates(outbox.Back, 0, "y")...)
+	for range 2 {
+		e.settle(b, "r", outcomes...)
+		e.counts(b, 2, 2, 0)
+	}
+	e.settle(b, "r", append(e.fates(outbox.Failed, 0, "z"), e.fates(outbox.Sent, 0, "w y")...)...)
+	e.claim(b, outbox.Claim{Relay: "r"}, "z")
+	e.sent(b, "r", "z")
+	e.counts(b, 0, 0, 0)
+}
+
 // However a call ends, it has done all or nothing.
 func testSettleAllOrNone(e *env) {
 	b, other := e.Open(e), e.Open(e)

@@ -34,7 +34,7 @@ func (b *Box) Stats(ctx context.Context) (s outbox.Stats, err error) {
 func (b *Box) Sweep(ctx context.Context, keep time.Duration, limit int) (swept int, err error) {
 	for swept < limit {
 		most, n := min(limit-swept, sweepMax), 0
-		err := b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
+		err := b.call(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
 			`SELECT `+b.names.of("sweep")+`($1, $2)`, micros(max(keep, 0)), int64(most))
 		if err != nil {
 			return swept, fmt.Errorf("sweep the outbox: %w", err)
@@ -96,7 +96,7 @@ func (b *Box) decide(ctx context.Context, what string, ids []string) (n int, err
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	err = b.query(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
+	err = b.call(ctx, func() {}, func(row pgx.Rows) error { return row.Scan(&n) },
 		`SELECT `+b.names.of(what)+`($1::text[]::uuid[])`, ids)
 	if err != nil {
 		return 0, fmt.Errorf("%s parked rows of the outbox: %w", what, err)

@@ -37,6 +37,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,8 @@ type Box struct {
 	table  string // Config.Table
 	names  names
 	schema pgdb.Schema
+
+	explicit atomic.Bool // the database has another isolation by default than read committed
 
 	mu     sync.Mutex
 	behind string    // the stream after which the next claim starts, so that streams take turns
@@ -135,7 +138,7 @@ func (b *Box) Claim(
 		seq int64
 	}
 	var found []placed
-	err = b.query(ctx, func() { found = nil }, func(row pgx.Rows) error {
+	err = b.call(ctx, func() { found = nil }, func(row pgx.Rows) error {
 		var r record
 		if err := row.Scan(r.columns()...); err != nil {
 			return err
@@ -173,7 +176,7 @@ const rowsMax = 1_000_000
 func (b *Box) Renew(
 	ctx context.Context, relay string, lease time.Duration,
 ) (ids []string, err error) {
-	err = b.query(ctx, func() { ids = nil }, func(row pgx.Rows) error {
+	err = b.call(ctx, func() { ids = nil }, func(row pgx.Rows) error {
 		var id string
 		err := row.Scan(&id)
 		ids = append(ids, id)
@@ -190,18 +193,31 @@ func (b *Box) Settle(ctx context.Context, relay string, outcomes []outbox.Outcom
 	if len(outcomes) == 0 {
 		return nil
 	}
+	// Those that were sent are last, and have values only in the arrays that they need.
 	n := len(outcomes)
-	ids, fates, afters := make([]string, n), make([]int32, n), make([]int64, n)
-	reasons, queues, messageIDs := make([]*string, n), make([]string, n), make([]string, n)
-	for i, o := range outcomes {
-		ids[i], fates[i], afters[i] = o.ID, int32(o.Fate), micros(o.After)
-		if o.Reason != "" {
-			reason := text(o.Reason)
-			reasons[i] = &reason
+	ids, queues, messageIDs := make([]string, 0, n), make([]string, 0, n), make([]string, 0, n)
+	fates, afters, reasons := []int32{}, []int64{}, []*string{}
+	for _, sent := range []bool{false, true} {
+		for _, o := range outcomes {
+			if (o.Fate == outbox.Sent) != sent {
+				continue
+			}
+			ids = append(ids, o.ID)
+			queues = append(queues, text(o.SentTo))
+			messageIDs = append(messageIDs, text(o.MessageID))
+			if sent {
+				continue
+			}
+			var reason *string
+			if o.Reason != "" {
+				given := text(o.Reason)
+				reason = &given
+			}
+			fates, afters = append(fates, int32(o.Fate)), append(afters, micros(o.After))
+			reasons = append(reasons, reason)
 		}
-		queues[i], messageIDs[i] = text(o.SentTo), text(o.MessageID)
 	}
-	err := b.query(ctx, func() {}, func(pgx.Rows) error { return nil },
+	err := b.call(ctx, func() {}, func(pgx.Rows) error { return nil },
 		`SELECT `+b.names.of("settle")+`($1, $2::text[]::uuid[], $3, $4, $5, $6, $7)`, relay, ids, fates, afters, reasons, queues, messageIDs)
 	if err != nil {
 		return fmt.Errorf("settle %d rows of the outbox: %w", n, err)
@@ -226,6 +242,34 @@ func (b *Box) transact(ctx context.Context, do func(pgx.Tx) error) error {
 	return err
 }
 
+// call is query for a function that refuses to run under another isolation than read committed. The
+// statement is a transaction by itself, in one round trip, unless the defaults of the database do
+// not allow that.
+func (b *Box) call(
+	ctx context.Context, begin func(), each func(pgx.Rows) error, sql string, args ...any,
+) error {
+	if !b.explicit.Load() {
+		if err := b.schema.Check(ctx); err != nil {
+			return err
+		}
+		err := pgdb.Retried(func() error {
+			begin()
+			return rowsOf(ctx, b.pool, each, sql, args...)
+		})
+		switch {
+		case pgdb.HasCode(err, otherIsolation):
+			b.explicit.Store(true)
+		case !pgdb.HasCode(err, pgdb.ReadOnlyTransaction):
+			return err
+		}
+	}
+	return b.query(ctx, begin, each, sql, args...)
+}
+
+// otherIsolation is the error code that relay.sql raises under another isolation than read
+// committed.
+const otherIsolation = "TNQ02"
+
 // query runs one statement in a transaction of its own and calls each for its rows. It calls begin
 // before each run, because the rows of a run that was not committed are void.
 func (b *Box) query(
@@ -237,9 +281,14 @@ func (b *Box) query(
 	})
 }
 
+// A querier is a transaction or a pool.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // rowsOf runs one statement and calls each for its rows.
 func rowsOf(
-	ctx context.Context, tx pgx.Tx, each func(pgx.Rows) error, sql string, args ...any,
+	ctx context.Context, tx querier, each func(pgx.Rows) error, sql string, args ...any,
 ) error {
 	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {

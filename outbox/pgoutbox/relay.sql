@@ -17,9 +17,14 @@ AS $$
 $$;
 
 -- Begins a write: its commit will be answered only when it is on disk, whatever the settings of the
--- database, the role or the session. What waits for more than that stays.
+-- database, the role or the session. What waits for more than that stays. A statement that is a transaction
+-- by itself learns here that it has another isolation.
 CREATE OR REPLACE FUNCTION {{begin}}() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION USING ERRCODE = 'TNQ02', MESSAGE = 'relays of an outbox work under read committed',
+			HINT = 'begin the transaction with ISOLATION LEVEL READ COMMITTED';
+	END IF;
 	IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
 		PERFORM set_config('synchronous_commit', 'on', true);
 	END IF;
@@ -271,24 +276,40 @@ BEGIN
 		WHERE p.id = ANY (held) AND p.state = 'leased' AND p.relay = who AND p.lease_until > clock_timestamp() RETURNING p.id;
 END $$;
 
--- Ends leases, with fates as outbox.Fate numbers them.
+-- Ends leases, with fates as outbox.Fate numbers them. Rows without a fate were sent. The only join is of what
+-- is in memory, and is never a nested loop, which would compare each with all.
 CREATE OR REPLACE FUNCTION {{settle}}(who text, ids uuid[], fates int[], afters bigint[], reasons text[], queues text[], message_ids text[])
-RETURNS void LANGUAGE plpgsql VOLATILE {{planned}} AS $$
+RETURNS void LANGUAGE plpgsql VOLATILE {{planned}} SET enable_nestloop = off AS $$
 DECLARE
-	at   timestamptz;
+	at   CONSTANT timestamptz := clock_timestamp();
+	done CONSTANT uuid[] := ARRAY(SELECT o.id FROM unnest(ids, fates) AS o (id, fate) WHERE coalesce(o.fate, 0) = 0);
 	rest record;
 BEGIN
 	PERFORM {{begin}}();
-	PERFORM 1 FROM {{pending}} p WHERE p.id = ANY (ids) AND p.relay = who ORDER BY p.id FOR UPDATE;
-	at := clock_timestamp();
-	INSERT INTO {{sent}} AS s (id, sent_at, queue, message_id, attempts, seq)
-	SELECT DISTINCT ON (o.id) o.id, at, o.queue, o.message_id, p.attempts, p.seq
-	FROM unnest(ids, fates, queues, message_ids) AS o (id, fate, queue, message_id)
-	CROSS JOIN LATERAL (SELECT p.attempts, p.seq FROM {{pending}} p WHERE p.id = o.id AND p.relay = who OFFSET 0) p WHERE o.fate = 0
-	ON CONFLICT (id) DO UPDATE SET (sent_at, queue, message_id, attempts, seq)
-		= (excluded.sent_at, excluded.queue, excluded.message_id, excluded.attempts, excluded.seq);
-	DELETE FROM {{pending}} p WHERE p.id = ANY (ARRAY(SELECT o.id FROM unnest(ids, fates) AS o (id, fate) WHERE o.fate = 0)) AND p.relay = who;
+	BEGIN
+		WITH gone AS (
+			DELETE FROM {{pending}} p WHERE p.id = ANY (done) AND p.relay = who RETURNING p.id, p.attempts, p.seq
+		)
+		INSERT INTO {{sent}} (id, sent_at, queue, message_id, attempts, seq)
+		SELECT g.id, at, o.queue, o.message_id, g.attempts, g.seq
+		FROM gone g JOIN unnest(ids, fates, queues, message_ids) AS o (id, fate, queue, message_id) ON o.id = g.id
+		WHERE coalesce(o.fate, 0) = 0;
+	EXCEPTION WHEN unique_violation THEN -- it is there twice, or its id was that of a row deleted with the triggers off
+		WITH gone AS (
+			DELETE FROM {{pending}} p WHERE p.id = ANY (done) AND p.relay = who RETURNING p.id, p.attempts, p.seq
+		)
+		INSERT INTO {{sent}} AS s (id, sent_at, queue, message_id, attempts, seq)
+		SELECT DISTINCT ON (g.id) g.id, at, o.queue, o.message_id, g.attempts, g.seq
+		FROM gone g JOIN unnest(ids, fates, queues, message_ids) AS o (id, fate, queue, message_id) ON o.id = g.id
+		WHERE coalesce(o.fate, 0) = 0
+		ON CONFLICT (id) DO UPDATE SET (sent_at, queue, message_id, attempts, seq)
+			= (excluded.sent_at, excluded.queue, excluded.message_id, excluded.attempts, excluded.seq);
+	END;
 
+	IF cardinality(done) = cardinality(ids) THEN
+		RETURN;
+	END IF;
+	PERFORM 1 FROM {{pending}} p WHERE p.id = ANY (ids) AND p.relay = who ORDER BY p.id FOR UPDATE;
 	FOR rest IN SELECT * FROM unnest(ids, fates, afters, reasons) AS o (id, fate, after, reason) WHERE o.fate <> 0 LOOP
 		UPDATE {{pending}} p SET
 			state = CASE WHEN rest.fate = 3 THEN 'parked' WHEN rest.after > 0 THEN 'waiting' ELSE 'ready' END,

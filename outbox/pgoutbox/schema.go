@@ -18,7 +18,7 @@ import (
 
 // schemaVersion is the schema that this code works with. An incompatible later schema has a larger
 // number; the SQL updates any older one.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // The tables and triggers that programs need, and the functions that relays call.
 var (

@@ -129,9 +129,13 @@ func (l *listener) say(
 	ctx context.Context, function string, most time.Duration,
 ) (fresh bool, err error) {
 	var before bool
-	err = pgx.BeginTxFunc(ctx, l.conn, pgdb.ReadCommitted, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, `SELECT `+function+`($1)`, pgx.QueryExecModeExec, micros(most)).Scan(&before)
-	})
+	sql := `SELECT ` + function + `($1)`
+	err = l.conn.QueryRow(ctx, sql, pgx.QueryExecModeExec, micros(most)).Scan(&before)
+	if pgdb.HasCode(err, pgdb.ReadOnlyTransaction) { // by the default of the database
+		err = pgx.BeginTxFunc(ctx, l.conn, pgdb.ReadCommitted, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, sql, pgx.QueryExecModeExec, micros(most)).Scan(&before)
+		})
+	}
 	fresh = !before || !l.heard
 	l.heard = true
 	return fresh, err

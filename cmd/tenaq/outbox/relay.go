@@ -79,7 +79,7 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 	flags.StringArrayVar(&f.queues, "queue", nil,
 		"other queue of rows, as `NAME=QUEUE`; repeatable")
 	cli.Number(flags, &f.cfg.Parallel, "parallel", 8, 1, 0, "`number` of requests in progress")
-	cli.Number(flags, &f.cfg.Rows, "rows", 400, 1, 0, "`number` of rows in progress")
+	cli.Number(flags, &f.cfg.Rows, "rows", 1000, 1, 0, "`number` of rows in progress")
 	cli.SomeTime(flags, &f.cfg.Lease, "lease", "30s", "lease `duration`, at least 3s")
 	cli.Number(flags, &f.cfg.Attempts, "attempts", 10, 1, 0, "`number` of refusals until set aside")
 	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "1s", "first retry pause, a `duration`")
