@@ -226,10 +226,16 @@ BEGIN
 	)
 	SELECT array_agg(s.id) AS ids, count(*) AS rows, count(*) FILTER (WHERE s.kind = 1) AS free, coalesce(max(s.n), 0) AS heads
 	INTO taken FROM sized s WHERE s.place <= most AND (s.place = 1 OR s.total <= most_bytes);
-	UPDATE {{pending}} p SET state = 'leased', relay = who, lease_until = clock_timestamp() + lease * interval '1 microsecond'
-	WHERE p.id = ANY (taken.ids);
-
-	RETURN QUERY SELECT r.* FROM unnest(taken.ids) AS t (id) CROSS JOIN LATERAL (SELECT * FROM {{rows}} r WHERE r.id = t.id OFFSET 0) r;
+	-- The view {{rows}} would look up each row of {{pending}} once more.
+	RETURN QUERY WITH leased AS (
+		UPDATE {{pending}} p SET state = 'leased', relay = who, lease_until = clock_timestamp() + lease * interval '1 microsecond'
+		WHERE p.id = ANY (taken.ids) RETURNING p.id, p.seq, p.state, p.attempts, p.reason, p.stream
+	)
+	SELECT l.id, l.seq, l.state, l.attempts, l.reason, NULL::bigint,
+		CASE WHEN l.stream IS NOT NULL THEN o.aggregatetype || chr(31) || coalesce(nullif(o.group_id, ''), o.aggregateid) END,
+		o.aggregatetype, o.aggregateid, o.type, o.payload, o.group_id, o.dedup_id, o.headers::text,
+		{{micros}}(o.deliver_after), {{micros}}(o.created_at), o.generation
+	FROM leased l CROSS JOIN LATERAL (SELECT * FROM {{table}} o WHERE o.id = l.id OFFSET 0) o;
 	GET DIAGNOSTICS found = ROW_COUNT;
 	IF found < taken.rows THEN -- somebody has deleted rows with the triggers off
 		DELETE FROM {{pending}} p WHERE p.id = ANY (taken.ids) AND NOT EXISTS (SELECT FROM {{table}} o WHERE o.id = p.id);
