@@ -19,8 +19,8 @@ func newBaselineCmd(a *cli.App) *cobra.Command {
 		Use:    "baseline",
 		Hidden: true,
 		Short:  "Run a server that does nothing",
-		Long: `Run a server that does nothing on the HTTP stack of "tenaq serve": read its
-answers from standard input, print the address, and serve until stopped.
+		Long: `Run a plain net/http server that does nothing: read its answers from standard
+input, print the address, and serve until stopped.
 "tenaq bench --baseline" starts it; it has no other use.`,
 		Example: `  tenaq bench baseline < answers.json`,
 		Args:    cli.Wants(0, 0),
@@ -40,7 +40,8 @@ answers from standard input, print the address, and serve until stopped.
 			if err := a.Result(l.Addr().String(), "%s", l.Addr()); err != nil {
 				return err
 			}
-			defer runtime.KeepAlive(cli.PaceGC(os.Getenv)) // as serve does
+			// As serve does: with the defaults of Go it is slower, and easier to compare with.
+			defer runtime.KeepAlive(cli.PaceGC(os.Getenv))
 			cli.AddThreads(os.Getenv)
 			return bench.ServeNothing(cmd.Context(), l, answers)
 		},

@@ -18,7 +18,7 @@ func newPeersCmd(a *cli.App) *cobra.Command {
 	for _, p := range peers.All {
 		if p.Optional() {
 			names = append(names, p.Name)
-			fmt.Fprintf(&list, "  %-10s  %s\n", p.Name, p.Title)
+			fmt.Fprintf(&list, "  %-12s  %s\n", p.Name, p.Title)
 		}
 	}
 	cmd := &cobra.Command{

@@ -64,6 +64,8 @@ var All = []Peer{
 		"apt install redis-server", startRedis},
 	{"rabbitmq", "RabbitMQ", "every send (quorum queue with confirms); deletes are not confirmed",
 		"apt install rabbitmq-server", startRabbitMQ},
+	{"rabbitmq-get", "RabbitMQ, basic.get", "the same; consumers ask for each message",
+		"apt install rabbitmq-server", startRabbitMQGet},
 	{"artemis", "ActiveMQ Artemis", "every send and delete (journal with datasync)",
 		"make bench-peers, in a checkout of tenaq", startArtemis},
 	{"postgresql", "PostgreSQL", "every send, and every receive with its delete (SKIP LOCKED, one commit)",

@@ -179,7 +179,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, name := range []string{"tenaq", "kafka"} {
-		if _, err := Choose([]string{name}); err == nil || !strings.Contains(err.Error(), "redis, rabbitmq") {
+		if _, err := Choose([]string{name}); err == nil || !strings.Contains(err.Error(), "redis, rabbitmq, rabbitmq-get") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

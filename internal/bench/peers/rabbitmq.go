@@ -16,9 +16,18 @@ import (
 // the background and stay.
 const rabbitWrapper = `"$1" -port "$ERL_EPMD_PORT" -address 127.0.0.1 & exec "$2"`
 
-// startRabbitMQ starts a node of RabbitMQ without plugins. The script of the distribution changes
-// to another user; the one below /usr/lib does not.
 func startRabbitMQ(ctx context.Context, at *place) (server, error) {
+	return startRabbit(ctx, at, false)
+}
+
+func startRabbitMQGet(ctx context.Context, at *place) (server, error) {
+	return startRabbit(ctx, at, true)
+}
+
+// startRabbit starts a node of RabbitMQ without plugins, whose consumers have messages pushed to
+// them or get them one by one. The script of the distribution changes to another user; the one
+// below /usr/lib does not.
+func startRabbit(ctx context.Context, at *place, get bool) (server, error) {
 	path, err := program("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 	if err != nil {
 		return nil, err
@@ -66,7 +75,7 @@ func startRabbitMQ(ctx context.Context, at *place) (server, error) {
 				})
 			},
 			func(_ context.Context, queue string, w *bench.Work) (client, error) {
-				return dialRabbitMQ(url, queue, w)
+				return dialRabbitMQ(url, queue, w, get)
 			}},
 		p.ready(ctx, func(context.Context) error {
 			return onChannel(url, func(*amqp.Channel) error { return nil })
@@ -87,17 +96,17 @@ func onChannel(url string, do func(*amqp.Channel) error) error {
 }
 
 // A rabbit publishes a batch at once and waits for all confirms. It consumes with a prefetch of a
-// batch, and acknowledges all of a batch with one frame.
+// batch, or gets messages one by one, and acknowledges all of a batch with one frame.
 type rabbit struct {
 	queue      string
 	connection *amqp.Connection
 	channel    *amqp.Channel
 	confirms   []*amqp.DeferredConfirmation
-	deliveries <-chan amqp.Delivery
+	deliveries <-chan amqp.Delivery // nil without a subscription
 	received   []amqp.Delivery
 }
 
-func dialRabbitMQ(url, queue string, w *bench.Work) (c *rabbit, err error) {
+func dialRabbitMQ(url, queue string, w *bench.Work, get bool) (c *rabbit, err error) {
 	c = &rabbit{queue: queue}
 	if c.connection, err = amqp.Dial(url); err != nil {
 		return nil, err
@@ -108,7 +117,7 @@ func dialRabbitMQ(url, queue string, w *bench.Work) (c *rabbit, err error) {
 	if err := c.channel.Confirm(false); err != nil {
 		return nil, err
 	}
-	if w.Kind == bench.Send {
+	if w.Kind == bench.Send || get {
 		return c, nil
 	}
 	if err := c.channel.Qos(w.Batch, 0, false); err != nil {
@@ -137,6 +146,9 @@ func (c *rabbit) send(bodies []string) error {
 }
 
 func (c *rabbit) consume(n int, until time.Time) (int, error) {
+	if c.deliveries == nil {
+		return c.get(n)
+	}
 	late := time.NewTimer(time.Until(until))
 	defer late.Stop()
 	for len(c.received) < n {
@@ -153,6 +165,26 @@ func (c *rabbit) consume(n int, until time.Time) (int, error) {
 	err := c.received[n-1].Ack(true)
 	c.received = c.received[:0]
 	return n, err
+}
+
+// get asks for each message.
+func (c *rabbit) get(n int) (got int, err error) {
+	var last amqp.Delivery
+	for got < n {
+		d, ok, err := c.channel.Get(c.queue, false)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			break // there are no more
+		}
+		last = d
+		got++
+	}
+	if got > 0 {
+		err = last.Ack(true)
+	}
+	return got, err
 }
 
 func (c *rabbit) close() { c.connection.Close() }
