@@ -59,8 +59,7 @@ type stamp struct {
 	text   string
 }
 
-func appendDate(dst []byte) []byte {
-	now := time.Now()
+func appendDate(dst []byte, now time.Time) []byte {
 	d := date.Load()
 	if d == nil || d.second != now.Unix() {
 		d = &stamp{now.Unix(), "Date: " + now.UTC().Format(http.TimeFormat) + "\r\n"}

@@ -17,7 +17,8 @@ type conn struct {
 	s     *Server
 	raw   net.Conn
 	state atomic.Int32
-	used  bool // it has had a request
+	used  bool      // it has had a request
+	now   time.Time // when that arrived, and then when it was answered
 
 	buf  []byte
 	r, w int // buf[r:w] was read and not used
@@ -97,12 +98,12 @@ func (c *conn) next() bool {
 		if c.s.draining.Load() {
 			return false
 		}
-		c.reads.within(c.s.IdleTimeout, time.Now(), c.s.IdleTimeout/8)
+		c.reads.within(c.s.IdleTimeout, c.now, c.s.IdleTimeout/8)
 	}
 	if c.watch.join() != nil {
 		return false
 	}
-	begun, parts := !c.used, 0
+	begun, limited, parts := !c.used, !c.used, 0
 	for {
 		if !begun && c.w-c.r >= beginning {
 			begun = true
@@ -111,7 +112,6 @@ func (c *conn) next() bool {
 					c.r++
 				}
 			}
-			c.reads.within(c.s.ReadHeaderTimeout, time.Now(), 0)
 		}
 		if begun && c.r < c.w {
 			n, v := c.head.parse(c.buf[c.r:c.w])
@@ -125,6 +125,10 @@ func (c *conn) next() bool {
 			}
 		}
 		c.w, c.r = copy(c.buf, c.buf[c.r:c.w]), 0
+		if begun && !limited {
+			limited = true
+			c.reads.within(c.s.ReadHeaderTimeout, time.Now(), 0)
+		}
 		c.reads.apply()
 		n, err := c.raw.Read(c.buf[c.w:])
 		c.w += n
@@ -167,9 +171,9 @@ func (c *conn) drain() {
 
 // begin makes the request and the response for a head that was read.
 func (c *conn) begin() {
-	now := time.Now()
-	c.reads.within(c.s.ReadTimeout, now, c.s.ReadTimeout/8)
-	c.writes.within(c.s.WriteTimeout, now, c.s.WriteTimeout/8)
+	c.now = time.Now()
+	c.reads.within(c.s.ReadTimeout, c.now, c.s.ReadTimeout/8)
+	c.writes.within(c.s.WriteTimeout, c.now, c.s.WriteTimeout/8)
 	c.url = url.URL{Path: c.head.path}
 	c.req = *c.blank
 	c.req.URL, c.req.RequestURI = &c.url, c.head.path

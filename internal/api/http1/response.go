@@ -101,7 +101,8 @@ func (w *response) endHead(begin []byte, all bool) {
 			w.last = true
 		}
 	}
-	w.out = appendDate(w.out)
+	w.c.now = time.Now()
+	w.out = appendDate(w.out, w.c.now)
 	if w.hasBody() {
 		if w.length < 0 && all {
 			w.length = int64(len(begin))
