@@ -184,9 +184,12 @@ func New(cfg Config) (*Broker, error) {
 }
 
 // Do submits an operation and waits until op has its answer, or for an *engine.Error when the
-// engine refuses. When ctx ends first, Do returns its error; the operation may then still be
-// carried out, except that a receive hands out nothing any more. So op still belongs to the broker:
-// the caller neither reads its answer nor submits it again.
+// engine refuses.
+//
+// When ctx ends before a receive is answered, Do returns its error, and the receive hands out
+// nothing any more. The op still belongs to the broker: the caller neither reads its answer nor
+// submits it again. Anything else is carried out once it is taken up, so Do waits for its answer
+// and does not look at ctx, which would cost more than the wait itself.
 func (b *Broker) Do(ctx context.Context, op engine.Op) error {
 	p, err := b.Submit(op)
 	if err != nil {

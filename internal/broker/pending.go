@@ -34,6 +34,10 @@ func (b *Broker) enqueue(r *request) (Pending, error) {
 
 // Wait waits for the answer, as Do does.
 func (p Pending) Wait(ctx context.Context) error {
+	if _, ok := p.r.op.(*engine.ReceiveMessage); !ok {
+		<-p.r.done
+		return p.fetch()
+	}
 	select {
 	case <-p.r.done:
 		return p.fetch()
