@@ -181,6 +181,24 @@ func (p *Peer) launch(
 	return p.start(ctx, &place{dir, own})
 }
 
+// A watched contender names its peer when a round fails, and shows what the peer has printed.
+type watched struct {
+	bench.Contender
+	title string
+	on    server
+}
+
+func (w *watched) Round(ctx context.Context, load bench.Load) (bench.Tally, error) {
+	t, err := w.Contender.Round(ctx, load)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", w.title, err)
+		if p, ok := w.on.(interface{ log() string }); ok {
+			err = fmt.Errorf("%w; it printed: %s", err, p.log())
+		}
+	}
+	return t, err
+}
+
 // measure fills a column of the table.
 func measure(
 	ctx context.Context, c *Config, column int, running []server, rows []*Row, p *cli.Progress,
@@ -194,7 +212,8 @@ func measure(
 		if err != nil {
 			return err
 		}
-		costs = append(costs, &bench.Costed{Contender: contender, PID: s.pid()})
+		costs = append(costs, &bench.Costed{Contender: &watched{contender, rows[i].Title, s},
+			PID: s.pid()})
 		contenders = append(contenders, bench.Named{Name: rows[i].Title, Contender: costs[i]})
 	}
 	results, err := bench.Compare(ctx, c.Load, c.Rounds, func(what string, share float64) {
