@@ -27,6 +27,7 @@ type flow struct {
 	answers  chan answer
 
 	claiming    bool // a claim is in progress
+	freed       bool // since it began, an outcome was stored that makes a row claimable
 	claims      chan claimed
 	asked       int           // claims so far
 	lookAfter   time.Time     // no claim before

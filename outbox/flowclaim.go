@@ -43,7 +43,8 @@ func (f *flow) startClaim(ctx context.Context) {
 
 // take puts claimed rows into the hand.
 func (f *flow) take(ctx context.Context, c claimed) {
-	f.claiming = false
+	freed := f.freed
+	f.claiming, f.freed = false, false
 	if c.err != nil && f.stopping {
 		return
 	}
@@ -82,7 +83,7 @@ func (f *flow) take(ctx context.Context, c claimed) {
 	if len(c.rows) > 0 {
 		f.poll = pollMin
 	}
-	if !f.stopping && (len(c.rows) == 0 || c.next > 0) {
+	if !f.stopping && !freed && (len(c.rows) == 0 || c.next > 0) {
 		f.wait(ctx, c.next)
 	}
 }

@@ -56,7 +56,7 @@ func (f *flow) written(s settled) {
 	if !s.frees {
 		return
 	}
-	f.poll = pollMin
+	f.poll, f.freed = pollMin, f.claiming
 	if f.stopWaiting != nil {
 		f.stopWaiting()
 	}
