@@ -57,6 +57,9 @@ type blobFile struct {
 
 func openBlob(fs vfs.FS, path string, opts ...vfs.OpenOption) (*blobFile, error) {
 	f, err := fs.Open(path, opts...)
+	if errors.Is(err, errNotExist) {
+		return nil, &blobError{path, "it is missing"}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -103,8 +104,9 @@ type twinned struct {
 	twin vfs.File
 }
 
+// Write gives each file bytes of its own, because it may change them.
 func (c twinned) Write(p []byte) (int, error) {
-	if _, err := c.twin.Write(p); err != nil {
+	if _, err := c.twin.Write(bytes.Clone(p)); err != nil {
 		return 0, err
 	}
 	return c.File.Write(p)
@@ -157,8 +159,11 @@ func (d *disk) List(name string) ([]string, error) {
 func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if isBlob(name) {
 		f, err := openBlob(d.FS, name, opts...)
+		if errors.Is(err, ErrDamaged) {
+			d.fail("open a blob file", err)
+		}
 		if err != nil {
-			return nil, err
+			return nil, d.check("open", name, err)
 		}
 		return table{f, name, d}, nil
 	}
