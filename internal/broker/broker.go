@@ -82,7 +82,7 @@ type Config struct {
 	// Grace bounds the visibility grace after an unclean stop; none when zero. [CLOCK-11, CLOCK-13]
 	Grace time.Duration
 
-	// TurnMax is how many requests one turn takes, 256 when zero. QueueMax is how many may wait for
+	// TurnMax is how many requests one turn takes, 1024 when zero. QueueMax is how many may wait for
 	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
 	// long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
@@ -140,7 +140,7 @@ func New(cfg Config) (*Broker, error) {
 		cfg.Wall = time.Now
 	}
 	cfg.TimeScale = cmp.Or(cfg.TimeScale, 1)
-	cfg.TurnMax = cmp.Or(cfg.TurnMax, 256)
+	cfg.TurnMax = cmp.Or(cfg.TurnMax, 1024)
 	cfg.QueueMax = cmp.Or(cfg.QueueMax, 16_384)
 	cfg.PollMax = cmp.Or(cfg.PollMax, 100_000)
 	cfg.Engine.Tally = cmp.Or(cfg.Engine.Tally, new(tally.Queues))
@@ -348,8 +348,13 @@ func (b *Broker) gathers() bool {
 	return b.flying.Load() > 0 || !b.putOff.CompareAndSwap(true, false)
 }
 
+// A turn carries out more than turnLarge requests only while it has written less than turnBytes.
+// Under overload, one wait for the disk then serves nearly all sends that wait, unless they are
+// long, and a turn still takes no longer than ten milliseconds or so.
+const turnLarge, turnBytes = 256, 1 << 20
+
 // isMany reports whether so many requests are worth a turn that waits behind another one.
-func (b *Broker) isMany(waiting int) bool { return waiting >= b.cfg.TurnMax/4 }
+func (b *Broker) isMany(waiting int) bool { return waiting >= min(b.cfg.TurnMax, turnLarge)/4 }
 
 // launch waits until one more turn may be in flight. It returns false when there is to be no turn
 // any more, because another node has become the writer.
@@ -457,7 +462,7 @@ func (b *Broker) full() bool {
 // submitAll submits requests until the turn is full, and returns the others.
 func (b *Broker) submitAll(t *turn, requests []*request) (others []*request) {
 	for i, r := range requests {
-		if b.full() {
+		if b.full() || i >= turnLarge && b.engine.TurnBytes() >= turnBytes {
 			return requests[i:]
 		}
 		b.submit(t, r)

@@ -133,7 +133,7 @@ func TestAnswersLeaveInOrder(t *testing.T) {
 // Only many requests are worth a turn that waits behind it, and there is no third.
 func TestGroupCommit(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
-		before, many := g.forces(), r.cfg.TurnMax/4
+		before, many := g.forces(), turnLarge/4
 		g.close()
 		var calls []*call
 		for i := range 100 {

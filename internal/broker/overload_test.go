@@ -266,3 +266,34 @@ func TestRefuseSends(t *testing.T) {
 		r.begin(receiveOp("orders", 0)).wantAt(0, "yes")
 	})
 }
+
+// Under overload a turn takes what waits, so that the disk is forced less often for it. Only long
+// messages are divided among turns.
+func TestTurnsGrow(t *testing.T) {
+	for _, c := range []struct{ size, sends, turns int }{
+		{100, 1024, 1}, {100, 2048, 2}, {4 << 10, 1024, 4}, {64 << 10, 512, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{Store: kv.NewMemory()}
+			r := start(t, newConfig(t, g))
+			r.create("orders")
+			resume := r.occupy()
+			body := strings.Repeat("x", c.size)
+			calls := make([]*call, c.sends)
+			for i := range calls {
+				calls[i] = r.begin(sendOp("orders", body))
+			}
+			before := g.forces()
+			resume()
+			synctest.Wait()
+			for _, c := range calls {
+				if !c.answered() || c.err != nil {
+					t.Fatalf("answered %v with %v", c.answered(), c.err)
+				}
+			}
+			if got := g.forces() - before; got != c.turns {
+				t.Errorf("%d sends of %d bytes took %d turns, want %d", c.sends, c.size, got, c.turns)
+			}
+		})
+	}
+}
