@@ -82,8 +82,8 @@ type Config struct {
 	// Grace bounds the visibility grace after an unclean stop; none when zero. [CLOCK-11, CLOCK-13]
 	Grace time.Duration
 
-	// TurnMax is how many requests one turn takes, 1024 when zero. QueueMax is how many may wait for
-	// one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
+	// TurnMax is how many requests one turn takes, 1024 when zero. QueueMax is how many may wait
+	// for one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
 	// long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 
