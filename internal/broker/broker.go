@@ -83,8 +83,8 @@ type Config struct {
 	Grace time.Duration
 
 	// TurnMax is how many requests one turn takes, 1024 when zero. QueueMax is how many may wait
-	// for one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero; a
-	// long poll beyond it is answered at once.
+	// for one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero;
+	// a long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 
 	// TurnBytes bounds what one turn writes; no bound when zero. A turn carries out nothing more
