@@ -88,6 +88,8 @@ type Config struct {
 
 	// Prefetch is how many messages the worker receives beyond those that it can handle at once. It
 	// saves short handlers the wait for the next receive, but keeps messages from other workers.
+	// Messages whose handlers have returned do not count: the worker receives others while it
+	// records and deletes them.
 	Prefetch int
 
 	// Lease is the visibility timeout of received messages, in whole seconds: 60 s when zero, 3 s

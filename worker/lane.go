@@ -101,12 +101,17 @@ func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(sett
 			return
 		}
 		n := min(len(lane), w.cfg.BatchSize)
+		handled := 0
 		leave := sync.OnceFunc(func() { <-w.slots })
-		gone, running := w.runUnit(lane[:n], leave)
+		gone, running := w.runUnit(lane[:n], func() {
+			leave()
+			handled = n
+			report(settled{handled: n})
+		})
 		lane = lane[n:]
 		if running == nil {
 			leave()
-			report(settled{messages: n})
+			report(settled{messages: n, handled: -handled})
 		} else {
 			report(settled{abandoned: n})
 			go func() {

@@ -21,9 +21,10 @@ import (
 type reception struct {
 	worker *Worker
 	work   context.Context // of handlers
-	limit  int             // maximum of inHand
+	limit  int             // maximum of messages before or in a handler, and of those behind one
 
 	inHand    int       // messages, and places in polls in progress
+	handled   int       // of those, messages whose handlers have returned
 	abandoned int       // of those, messages of handlers that do not return
 	want      int       // wanted number of concurrent polls
 	running   int       // polls
@@ -47,10 +48,12 @@ type polled struct {
 	err      error
 }
 
-// A settled says how many messages are no longer in hand, and how many were abandoned with their
-// handlers. The second is negative when such a handler has returned.
+// A settled says how many messages are no longer in hand, how many have handlers that returned, and
+// how many were abandoned with their handlers. The second is negative when such messages are no
+// longer in hand, and the third when such a handler has returned.
 type settled struct {
 	messages  int
+	handled   int
 	abandoned int
 }
 
@@ -87,6 +90,7 @@ func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error
 			r.take(ctx, p)
 		case s := <-r.settled:
 			r.inHand -= s.messages
+			r.handled += s.handled
 			r.abandoned += s.abandoned
 		case <-wake:
 		case <-ending:
@@ -113,13 +117,13 @@ const gatherMax = 50 * time.Millisecond
 // event.
 func (r *reception) start(ctx context.Context) (wait time.Duration) {
 	full := min(sqslimits.ReceiveMax, r.limit)
-	for ctx.Err() == nil && r.running < r.want && r.inHand < r.limit {
+	for ctx.Err() == nil && r.running < r.want && r.room() > 0 {
 		now := time.Now()
 		if pause := later(r.pause,
 			later(r.worker.ledger.pause(), r.worker.bodies.pause())); now.Before(pause) {
 			return pause.Sub(now)
 		}
-		n := min(full, r.limit-r.inHand)
+		n := min(full, r.room())
 		if n < full {
 			if r.gathered.IsZero() {
 				r.gathered = now.Add(gatherMax)
@@ -136,6 +140,12 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 		go r.poll(ctx, n, attempt)
 	}
 	return 0
+}
+
+// room returns for how many more messages there is room. While messages are recorded and deleted
+// whose handlers have returned, the handlers can have others.
+func (r *reception) room() int {
+	return r.limit - max(r.inHand-r.handled, r.inHand-r.limit)
 }
 
 // poll asks the queue for messages. If a FIFO queue gets the same attempt id again, it repeats its
