@@ -13,12 +13,14 @@ import (
 )
 
 // A line holds the writes of this process that wait for a transaction. The first one starts a
-// goroutine, which continues for as long as there are any. It waits for the write lock, takes the
-// writes that are in line by then, commits them together, and answers them.
+// goroutine, which waits for the write lock, takes the writes that are in line by then, commits them
+// together, answers them, and continues until Close. SQLite needs a large stack, so a goroutine for
+// each burst of writes would spend more time on its stack than on a write.
 type line struct {
 	wait time.Duration // for other processes
 
 	mu      sync.Mutex
+	ready   sync.Cond // signaled when waiting or closed changes
 	waiting []*write
 	running bool
 	closed  bool
@@ -83,6 +85,7 @@ func (s *Store) join(w *write) bool {
 		l.running = true
 		l.runs.Go(s.run)
 	}
+	l.ready.Signal()
 	return true
 }
 
@@ -131,30 +134,33 @@ func (l *line) takeLate() (late []*write) {
 	return late
 }
 
-// idle reports whether the line is empty. Then the next write starts another run.
-func (l *line) idle() bool {
+// await waits until there are writes. It reports false after Close.
+func (l *line) await() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.running = len(l.waiting) > 0
-	return !l.running
+	for len(l.waiting) == 0 && !l.closed {
+		l.ready.Wait()
+	}
+	return len(l.waiting) > 0
 }
 
 // close refuses further writes and waits for those in line.
 func (l *line) close() {
 	l.mu.Lock()
 	l.closed = true
+	l.ready.Signal()
 	l.mu.Unlock()
 	l.runs.Wait()
 }
 
-// run makes turns until the line is empty.
+// run makes turns until Close.
 func (s *Store) run() {
-	for tries := 0; !s.line.idle(); {
-		tx, err := s.writer.Begin()
+	for tries := 0; s.line.await(); {
+		_, err := s.begin.Exec()
 		switch tries++; {
 		case err == nil:
 			tries = 0
-			s.apply(&turn{Store: s, tx: tx}, s.line.take())
+			s.apply(&turn{Store: s}, s.line.take())
 		case sqlitedb.IsBusy(err):
 			answer(s.line.takeLate(), err)
 			time.Sleep(rand.N(time.Duration(min(tries, busyPauses)) * time.Millisecond))

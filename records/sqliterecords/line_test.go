@@ -25,7 +25,7 @@ func together(t *testing.T, m *machine, s *Store, meanwhile func(), puts ...reco
 	t.Helper()
 	hog := m.open(t, 0)
 	defer hog.Close()
-	tx, err := hog.writer.Begin()
+	tx, err := hog.writer.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestTogetherFull(t *testing.T) {
 	defer s.Close()
 	limit := func(pages int) func() {
 		return func() {
-			if _, err := s.writer.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			if _, err := s.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -125,7 +125,7 @@ func TestTogetherUncommitted(t *testing.T) {
 		`CREATE TRIGGER foreign_rule AFTER INSERT ON records WHEN NEW.key = 'b'
 			BEGIN INSERT INTO orphan (id) VALUES (1); END`,
 	} {
-		if _, err := s.writer.Exec(statement); err != nil {
+		if _, err := s.writer.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,8 +153,8 @@ func TestTogetherRefused(t *testing.T) {
 			m := newMachine(t)
 			s := m.open(t, 0)
 			defer s.Close()
-			if _, err := s.writer.Exec(`CREATE TRIGGER foreign_rule BEFORE INSERT ON records WHEN NEW.key LIKE 'bad%'
-				BEGIN SELECT RAISE(` + how + `, 'not this one'); END`); err != nil {
+			if _, err := s.writer.ExecContext(t.Context(), `CREATE TRIGGER foreign_rule BEFORE INSERT ON records WHEN NEW.key LIKE 'bad%'
+				BEGIN SELECT RAISE(`+how+`, 'not this one'); END`); err != nil {
 				t.Fatal(err)
 			}
 			got := together(t, m, s, nothing, records.Write{Key: "a"}, records.Write{Key: "bad 1"},

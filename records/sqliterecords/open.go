@@ -39,21 +39,26 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	}
 	wait := cmp.Or(cfg.Wait, waitDefault)
 	s := &Store{path: path, clock: clock}
-	s.line.wait = wait
-	s.writer, err = sqlitedb.Open(path,
-		sqlitedb.Options{Connections: 1, Lock: "immediate"}) // begin waits
+	s.line.wait, s.line.ready.L = wait, &s.line.mu
+	s.writes, err = sqlitedb.Open(path,
+		sqlitedb.Options{Connections: 1, Lock: "immediate"}) // run waits for the lock
 	if err != nil {
 		return nil, s.explain(context.Background(), "open records", err)
 	}
 	s.reader, err = sqlitedb.Open(path,
 		sqlitedb.Options{Wait: wait, Connections: readersMax, Lock: "deferred"})
 	if err != nil {
-		_ = s.writer.Close()
+		_ = s.writes.Close()
 		return nil, s.explain(context.Background(), "open records", err)
 	}
 	if err := s.prepare(wait); err != nil {
+		s.line.close()
+		s.statements.close()
 		_ = s.reader.Close()
-		_ = s.writer.Close()
+		if s.writer != nil {
+			_ = s.writer.Close()
+		}
+		_ = s.writes.Close()
 		return nil, err
 	}
 	return s, nil
@@ -68,7 +73,13 @@ func (s *Store) prepare(wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := sqlitedb.UseWAL(ctx, s.writer); err != nil {
+	if err := sqlitedb.UseWAL(ctx, s.writes); err != nil {
+		return s.explain(ctx, "open records", err)
+	}
+	if s.writer, err = s.writes.Conn(ctx); err == nil {
+		err = s.prepareTurns(ctx)
+	}
+	if err != nil {
 		return s.explain(ctx, "open records", err)
 	}
 	if version < len(migrations) {
@@ -76,13 +87,7 @@ func (s *Store) prepare(wait time.Duration) error {
 			return err
 		}
 	}
-	err = sqlitedb.Patiently(ctx, func() error {
-		return s.statements.prepare(ctx, s.writer, s.reader)
-	})
-	if err != nil {
-		return s.explain(ctx, "open records", err)
-	}
-	return nil
+	return s.explain(ctx, "open records", s.prepareRows(ctx))
 }
 
 // inspect returns the version of the schema of the file, or zero if the file is empty.
@@ -117,11 +122,13 @@ func (s *Store) inspect(ctx context.Context) (version int, err error) {
 func (s *Store) migrate(ctx context.Context) error {
 	return s.write(ctx, "create the schema", turnBytes, func(t *turn) error {
 		var version int
-		if err := t.tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+		background := context.Background()
+		err := t.writer.QueryRowContext(background, "PRAGMA user_version").Scan(&version)
+		if err != nil {
 			return err
 		}
 		for ; version < len(migrations); version++ {
-			if _, err := t.tx.Exec(migrations[version]); err != nil {
+			if _, err := t.writer.ExecContext(background, migrations[version]); err != nil {
 				return fmt.Errorf("to version %d: %w", version+1, err)
 			}
 		}

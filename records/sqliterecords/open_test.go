@@ -199,7 +199,7 @@ func TestFull(t *testing.T) {
 	}
 	limit := func(pages int) {
 		t.Helper()
-		if _, err := s.writer.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if _, err := s.writer.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := hog.writer.Begin()
+	tx, err := hog.writer.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

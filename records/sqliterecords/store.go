@@ -43,7 +43,8 @@ type Store struct {
 	clock func() time.Time
 
 	// One connection writes, for the transactions of line. A few others read.
-	writer, reader *sql.DB
+	writes, reader *sql.DB
+	writer         *sql.Conn // the one of writes
 	statements
 	line line
 }
@@ -187,7 +188,8 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 // files beside it.
 func (s *Store) Close() error {
 	s.line.close()
-	if err := errors.Join(s.reader.Close(), s.writer.Close()); err != nil {
+	s.statements.close()
+	if err := errors.Join(s.reader.Close(), s.writer.Close(), s.writes.Close()); err != nil {
 		return fmt.Errorf("close records in %s: %w", s.path, err)
 	}
 	return nil

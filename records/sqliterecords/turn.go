@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"tenaq/internal/work/sqlitedb"
 	"tenaq/records"
 )
 
@@ -12,7 +13,6 @@ import (
 // changes records with at most one statement, which changes nothing if it fails.
 type turn struct {
 	*Store
-	tx *sql.Tx
 
 	floor  int64 // the largest version of all records that were deleted
 	known  bool  // floor includes that of the file
@@ -22,6 +22,8 @@ type turn struct {
 // The statements of reads and writes. They are compiled once for each connection, because that
 // takes longer than to run them.
 type statements struct {
+	compiled                            []*sql.Stmt // all of them
+	begin, commit, rollback             *sql.Stmt
 	get                                 *sql.Stmt
 	findRow, insertRow, updateRow       *sql.Stmt
 	replaceRow, deleteRow, deleteSwept  *sql.Stmt
@@ -34,39 +36,64 @@ const (
 	insert    = `INSERT INTO records (value, version, written, expires, key) VALUES (?, ?, ?, ?, ?)`
 )
 
-func (s *statements) prepare(ctx context.Context, writer, reader *sql.DB) (err error) {
-	for _, p := range []struct {
-		db   *sql.DB
-		stmt **sql.Stmt
-		text string
-	}{
-		{reader, &s.get, selectRow},
+// A preparer is a database or a connection.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// A preparation is a statement to compile.
+type preparation struct {
+	on   preparer
+	stmt **sql.Stmt
+	text string
+}
+
+// prepareTurns compiles what it takes to create the tables.
+func (s *Store) prepareTurns(ctx context.Context) error {
+	return s.prepareAll(ctx, []preparation{
+		{s.writer, &s.begin, "BEGIN IMMEDIATE"},
+		{s.writer, &s.commit, "COMMIT"},
+		{s.writer, &s.rollback, "ROLLBACK"},
+	})
+}
+
+// prepareRows compiles what uses the tables.
+func (s *Store) prepareRows(ctx context.Context) error {
+	return s.prepareAll(ctx, []preparation{
+		{s.reader, &s.get, selectRow},
 		// Keys with a prefix are neighbours, and the prefix is the first of them. So a lower bound
 		// is enough: List stops at the first key without the prefix.
-		{reader, &s.selectRows, `SELECT key, value, version, written, expires FROM records
+		{s.reader, &s.selectRows, `SELECT key, value, version, written, expires FROM records
 			WHERE key >= ? AND key <> ? AND (expires IS NULL OR expires > ?) ORDER BY key LIMIT ?`},
-		{writer, &s.findRow, selectRow},
-		{writer, &s.insertRow, insert + ` ON CONFLICT (key) DO NOTHING`},
-		{writer, &s.updateRow, `UPDATE records SET value = ?, version = ?, written = ?, expires = ?
+		{s.writer, &s.findRow, selectRow},
+		{s.writer, &s.insertRow, insert + ` ON CONFLICT (key) DO NOTHING`},
+		{s.writer, &s.updateRow, `UPDATE records SET value = ?, version = ?, written = ?, expires = ?
 			WHERE key = ?` + ifCurrent},
-		{writer, &s.replaceRow, insert + ` ON CONFLICT (key) DO UPDATE SET value = excluded.value,
+		{s.writer, &s.replaceRow, insert + ` ON CONFLICT (key) DO UPDATE SET value = excluded.value,
 			version = excluded.version, written = excluded.written, expires = excluded.expires`},
-		{writer, &s.deleteRow, `DELETE FROM records WHERE key = ?` + ifCurrent},
-		{writer, &s.deleteSwept, `DELETE FROM records WHERE key IN
+		{s.writer, &s.deleteRow, `DELETE FROM records WHERE key = ?` + ifCurrent},
+		{s.writer, &s.deleteSwept, `DELETE FROM records WHERE key IN
 			(SELECT key FROM records WHERE expires <= ? ORDER BY expires LIMIT ?) RETURNING version`},
-		{writer, &s.selectFloor, `SELECT version FROM floor`},
-		{writer, &s.raiseFloor, `UPDATE floor SET version = max(version, ?)`},
-	} {
-		if *p.stmt, err = p.db.PrepareContext(ctx, p.text); err != nil {
-			return err
+		{s.writer, &s.selectFloor, `SELECT version FROM floor`},
+		{s.writer, &s.raiseFloor, `UPDATE floor SET version = max(version, ?)`},
+	})
+}
+
+func (s *Store) prepareAll(ctx context.Context, all []preparation) error {
+	return sqlitedb.Patiently(ctx, func() (err error) {
+		for _, p := range all {
+			if *p.stmt, err = p.on.PrepareContext(ctx, p.text); err != nil {
+				return err
+			}
+			s.compiled = append(s.compiled, *p.stmt)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // change runs a statement, and reports whether it changed a row.
 func (t *turn) change(stmt *sql.Stmt, args ...any) (bool, error) {
-	result, err := t.tx.Stmt(stmt).Exec(args...)
+	result, err := stmt.Exec(args...)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +131,7 @@ func (t *turn) put(w *records.Write) (rec records.Record, err error) {
 	case done:
 		return r.record(w.Key, now), nil
 	}
-	there, err := find(context.Background(), t.tx.Stmt(t.findRow), w.Key)
+	there, err := find(context.Background(), t.findRow, w.Key)
 	if err != nil {
 		return rec, err
 	}
@@ -126,7 +153,7 @@ func (t *turn) put(w *records.Write) (rec records.Record, err error) {
 func (t *turn) above(now, expired int64) (int64, error) {
 	if !t.known {
 		var floor int64
-		if err := t.tx.Stmt(t.selectFloor).QueryRow().Scan(&floor); err != nil {
+		if err := t.selectFloor.QueryRow().Scan(&floor); err != nil {
 			return 0, err
 		}
 		t.floor, t.known = max(t.floor, floor), true
@@ -148,7 +175,7 @@ func (t *turn) delete(key string, version records.Version) error {
 		t.raise(int64(version))
 		return nil
 	}
-	there, err := find(context.Background(), t.tx.Stmt(t.findRow), key)
+	there, err := find(context.Background(), t.findRow, key)
 	if err != nil {
 		return err
 	}
@@ -157,7 +184,7 @@ func (t *turn) delete(key string, version records.Version) error {
 
 // sweep removes up to limit expired records.
 func (t *turn) sweep(limit int) (n int, err error) {
-	rows, err := t.tx.Stmt(t.deleteSwept).Query(t.now(), limit)
+	rows, err := t.deleteSwept.Query(t.now(), limit)
 	if err != nil {
 		return 0, err
 	}
@@ -177,9 +204,18 @@ func (t *turn) end(err error) error {
 	if err == nil && t.raised {
 		_, err = t.change(t.raiseFloor, t.floor)
 	}
-	if err != nil {
-		_ = t.tx.Rollback() // err says what went wrong
-		return err
+	if err == nil {
+		_, err = t.commit.Exec()
 	}
-	return t.tx.Commit()
+	if err != nil {
+		_, _ = t.rollback.Exec() // err says what went wrong, and SQLite may have done so by itself
+	}
+	return err
+}
+
+// close closes the statements. SQLite keeps a connection open until then.
+func (s *statements) close() {
+	for _, stmt := range s.compiled {
+		_ = stmt.Close() // it holds nothing that could be lost
+	}
 }
