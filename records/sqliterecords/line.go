@@ -13,9 +13,9 @@ import (
 )
 
 // A line holds the writes of this process that wait for a transaction. The first one starts a
-// goroutine, which waits for the write lock, takes the writes that are in line by then, commits them
-// together, answers them, and continues until Close. SQLite needs a large stack, so a goroutine for
-// each burst of writes would spend more time on its stack than on a write.
+// goroutine, which continues until Close. It waits for the write lock, takes the writes that are in
+// line by then, commits them together, and answers them. SQLite needs a large stack, which would
+// have to grow again in a goroutine for each burst of writes.
 type line struct {
 	wait time.Duration // for other processes
 
