@@ -67,7 +67,11 @@ func openBlob(fs vfs.FS, path string, opts ...vfs.OpenOption) (*blobFile, error)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &blobFile{f, path, info.Size()}, nil
+	b := &blobFile{f, path, info.Size()}
+	if b.size < blobFooter {
+		return nil, errors.Join(b.damaged("it has only %d bytes", b.size), f.Close())
+	}
+	return b, nil
 }
 
 // A blob file is a sequence of blocks, each with a type (1 byte) and a checksum (4 bytes) behind
