@@ -461,6 +461,10 @@ func (w *spaceSalvage) saveGroups() {
 
 // rememberSend makes sure that the deduplication id of a message is remembered if others of its
 // minute are.
+//
+// A send is remembered within its queue or within its group, by the scope at that time. When the
+// scope changes within a minute, messages of one group can have the same id: one is remembered
+// within the queue, and one within the group. A row of one must not replace that of the other.
 func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	minute := m.Sent / row.DedupBucket
 	if m.Source != "" || m.Redrives > 0 || !slices.Contains(w.st.Buckets, minute) {
@@ -468,18 +472,22 @@ func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	}
 	d := row.Dedup{At: m.Sent, ID: m.ID, Sequence: row.Sequence(m.Seq)}
 	want := d.Encode(nil)
-	hashes := []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup),
-		row.HashOf(row.HashGroup, m.Group, m.Dedup)}
-	for _, h := range hashes {
-		if value, ok := w.get(row.DedupKey(w.space, minute, h)); ok && bytes.Equal(value, want) {
-			return
-		}
+	inQueue := row.DedupKey(w.space, minute, row.HashOf(row.HashQueue, "", m.Dedup))
+	inGroup := row.DedupKey(w.space, minute, row.HashOf(row.HashGroup, m.Group, m.Dedup))
+	ofQueue, queueTaken := w.get(inQueue)
+	ofGroup, groupTaken := w.get(inGroup)
+	if bytes.Equal(ofQueue, want) || bytes.Equal(ofGroup, want) {
+		return
 	}
-	h := hashes[0]
-	if w.queue.row.Attributes.GroupScope {
-		h = hashes[1]
+	if !groupTaken {
+		w.set(inGroup, want)
 	}
-	w.set(row.DedupKey(w.space, minute, h), want)
+	// What is replaced here is remembered within its own group: of two messages of a group, the
+	// send of one was remembered within the queue.
+	if groupTaken || !queueTaken && !w.queue.row.Attributes.GroupScope {
+		w.set(inQueue, want)
+	}
+	w.apply() // the next message finds these rows
 }
 
 // orphans removes the rows of a kind whose message is lost, and counts the messages that only these

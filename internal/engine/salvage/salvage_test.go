@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tenaq/internal/engine/enginetest"
+	"tenaq/internal/engine/row"
 	"tenaq/internal/engine/salvage"
 	"tenaq/internal/engine/verify"
 	"tenaq/internal/kv"
@@ -179,6 +180,59 @@ func TestSalvage(t *testing.T) {
 	}
 	if messages == 0 {
 		t.Error("there was no message in any store")
+	}
+}
+
+// Messages with the same deduplication id, which were sent while the scope of deduplication changed,
+// are all remembered, whichever of their rows are lost. The rows that are left stay. [DUR-36]
+func TestSalvageOfScopes(t *testing.T) {
+	for _, scope := range []string{"queue", "messageGroup"} {
+		disk := &memoryDisk{store: kv.NewMemory()}
+		w := enginetest.NewWorld(enginetest.Variant{Disk: func() enginetest.Disk { return disk }})
+		p := enginetest.NewPlayer(w)
+		for _, step := range []string{
+			"create q=f.fifo FifoQueue=true DeduplicationScope=messageGroup",
+			"send q=f.fifo body=a group=g2 dedup=d",
+			"set q=f.fifo DeduplicationScope=queue",
+			"send q=f.fifo body=b group=g1 dedup=d",
+			"set q=f.fifo DeduplicationScope=messageGroup",
+			"send q=f.fifo body=c group=g1 dedup=d",
+			"send q=f.fifo body=d group=g1 dedup=other",
+			"set q=f.fifo DeduplicationScope=" + scope,
+		} {
+			if answer, err := p.Play(enginetest.Step{Text: step}); err != nil || strings.Contains(answer, "duplicate") {
+				t.Fatalf("%s: %s%v", step, answer, err)
+			}
+		}
+		sound := rowsIn(disk.store)
+		w.Close()
+		var remembered []string
+		for _, k := range keysOf(sound, string(rune(row.FamilySpace))) {
+			if k[row.SpacePrefixLen-1] == byte(row.KindDedup) {
+				remembered = append(remembered, k)
+			}
+		}
+		if len(remembered) != 4 {
+			t.Fatalf("%d rows remember sends, want 4", len(remembered))
+		}
+		for lost := range 1 << len(remembered) {
+			rows := maps.Clone(sound)
+			for i, k := range remembered {
+				if lost>>i&1 == 1 {
+					delete(rows, k)
+				}
+			}
+			store, _ := rows.salvage()
+			where := fmt.Sprintf("scope %s, lost %04b", scope, lost)
+			verify.Verifier{Store: store, Found: func(f verify.Finding) {
+				t.Errorf("%s: row %x: %s", where, f.Key, f.Text)
+			}}.Run()
+			for _, k := range remembered {
+				if v, ok := rows[k]; ok && rowsIn(store)[k] != v {
+					t.Errorf("%s: row %x was replaced", where, k)
+				}
+			}
+		}
 	}
 }
 
