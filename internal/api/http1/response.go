@@ -43,6 +43,8 @@ const (
 	// the one of net/http, and so is how long a client with a longer rest may read its answer.
 	restMax   = 256 << 10
 	lingerMax = 500 * time.Millisecond
+
+	writeSlack = time.Second
 )
 
 var outs = sync.Pool{New: func() any { return new([outSize]byte) }}
@@ -229,9 +231,10 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is for http.ResponseController. It is applied with the next write.
+// SetWriteDeadline is for http.ResponseController. It is applied with the next write, and at most
+// writeSlack late: answers that follow each other closely need not move it.
 func (w *response) SetWriteDeadline(t time.Time) error {
-	w.c.writes.want(t, 0)
+	w.c.writes.want(t, writeSlack)
 	return nil
 }
 

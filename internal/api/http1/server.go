@@ -16,7 +16,8 @@
 //   - Handlers see the requests, and clients the answers, that net/http would give them. The
 //     differential tests compare both, with the bytes cut at every place.
 //   - The limits are those of the http.Server. Deadlines of connections that are used again and
-//     again are moved in steps: an idle connection is closed after IdleTimeout, or an eighth later.
+//     again are moved in steps: an idle connection is closed after IdleTimeout, or an eighth later,
+//     and a write may end a second later than a handler allows.
 //   - Shutdown closes idle connections at once, and the others with their answers.
 //
 // What is different for handlers:

@@ -198,6 +198,7 @@ func TestCheap(t *testing.T) {
 		control.SetReadDeadline(time.Now().Add(10 * time.Second))
 		io.Copy(io.Discard, r.Body)
 		control.SetReadDeadline(time.Time{})
+		control.SetWriteDeadline(time.Now().Add(10 * time.Second))
 		select {
 		case <-r.Context().Done():
 		case <-time.After(watchAfter - time.Millisecond):

@@ -36,8 +36,8 @@ func (p *pace) moved(n int, took time.Duration) {
 	p.credit = min(StallMax, p.credit-took+time.Duration(n)*time.Second/rateMin)
 }
 
-// Write writes the body of an answer while its client reads quickly enough. A tiny one stays in the
-// buffers of the connection.
+// Write writes the body of an answer while its client reads quickly enough. A small one may stay in
+// the buffers of the response until the handler returns: the time that its client has begins here.
 func Write(w http.ResponseWriter, body []byte) {
 	_, _ = Paced(w).Write(body) // the client has left
 }
@@ -59,9 +59,7 @@ func (p *PacedWriter) Write(part []byte) (n int, err error) {
 	for n < len(part) && err == nil {
 		left := part[n:]
 		from, written := time.Now(), 0
-		if len(left) > tiny {
-			p.conn.SetWriteDeadline(from.Add(p.pace.next()))
-		}
+		p.conn.SetWriteDeadline(from.Add(p.pace.next()))
 		written, err = p.w.Write(left[:min(len(left), chunk)])
 		p.pace.moved(written, time.Since(from))
 		n += written

@@ -251,7 +251,7 @@ func (e *attempt) throttle(w http.ResponseWriter) {
 	header["Content-Type"], header["Content-Length"] = wire.JSONType, throttled.length
 	header["x-amzn-query-error"] = throttled.query
 	w.WriteHeader(throttled.status)
-	_, _ = w.Write(throttled.body) // or the client has left
+	intake.Write(w, throttled.body)
 	e.ends(string(throttled.code))
 }
 

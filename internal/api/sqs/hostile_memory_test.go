@@ -127,13 +127,36 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
+// A client that does not read its answer is cut off after ten seconds, however small the answer is and
+// whatever wrote it. [WIRE-31]
+func TestUnreadAnswers(t *testing.T) {
+	for name, s := range map[string]settings{"the loop": {}, "net/http": {inHTTP: true}, "a refusal": {queue: 1}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, s, func(t *testing.T, w *world) {
+				late, never := w.listener.dial(), w.listener.dial()
+				defer late.Close()
+				defer never.Close()
+				io.WriteString(late, request("AmazonSQS.ListQueues", "{}"))
+				io.WriteString(never, request("AmazonSQS.ListQueues", "{}"))
+				time.Sleep(intake.StallMax - time.Second)
+				if _, err := http.ReadResponse(bufio.NewReader(late), nil); err != nil {
+					t.Errorf("a second before the end: %v, want the answer", err)
+				}
+				time.Sleep(3 * time.Second)
+				wantClosed(t, never)
+			})
+		})
+	}
+}
+
 // Clients that promise bodies and send none, or a part, hold what they have sent and no more: a
-// large body is taken at once beside hundreds of them. They are cut off after ten seconds.
-// [WIRE-30]
+// large body is taken at once beside hundreds of them. They are cut off after ten seconds, and those
+// that are refused because they waited ten seconds for room, after ten more of not reading why.
+// [WIRE-27, WIRE-30, WIRE-31]
 func TestHostileWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		head := request("AmazonSQS.ListQueues", "", "Content-Length", "8388608")
-		dialMany(t, w, 200, head)
+		none := dialMany(t, w, 200, head)
 		half := dialMany(t, w, 200, head+strings.Repeat("x", 2*intake.Small))
 		time.Sleep(fastTime) // until the room for what does not come has been given back
 		synctest.Wait()
@@ -149,7 +172,10 @@ func TestHostileWriters(t *testing.T) {
 		if got := w.intake.Bodies.Total(); got != 0 {
 			t.Errorf("%d bytes are held when the clients have been cut off, want none", got)
 		}
-		wantClosed(t, half[0])
+		time.Sleep(intake.StallMax)
+		for _, conn := range append(none, half...) {
+			wantClosed(t, conn)
+		}
 	})
 }
 
