@@ -187,9 +187,10 @@ func New(cfg Config) (*Broker, error) {
 // engine refuses.
 //
 // When ctx ends before a receive is answered, Do returns its error, and the receive hands out
-// nothing any more. The op still belongs to the broker: the caller neither reads its answer nor
-// submits it again. Anything else is carried out once it is taken up, so Do waits for its answer
-// and does not look at ctx, which would cost more than the wait itself.
+// nothing any more. Anything else is carried out once it is taken up: Do waits for its answer, and
+// looks only at a ctx that has a deadline, because every look costs more than the wait itself. A
+// caller that must not wait for a disk that hangs sets a deadline. When Do returns the error of
+// ctx, op still belongs to the broker: the caller neither reads its answer nor submits it again.
 func (b *Broker) Do(ctx context.Context, op engine.Op) error {
 	p, err := b.Submit(op)
 	if err != nil {

@@ -212,10 +212,12 @@ func TestDiskThatHangs(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		g.close()
 		hung := r.begin(sendOp("orders", "hello"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := r.Do(ctx, receiveOp("empty", 0)); err != context.DeadlineExceeded {
-			t.Errorf("a receive behind a hung disk ended with %v, want %v", err, context.DeadlineExceeded)
+		for name, op := range map[string]engine.Op{"receive": receiveOp("empty", 0), "survey": &engine.Survey{Max: 1}, "send": sendOp("orders", "more")} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := r.Do(ctx, op); err != context.DeadlineExceeded {
+				t.Errorf("a %s behind a hung disk ended with %v, want %v", name, err, context.DeadlineExceeded)
+			}
 		}
 		time.Sleep(24 * time.Hour)
 		hung.wantWaiting()

@@ -34,7 +34,8 @@ func (b *Broker) enqueue(r *request) (Pending, error) {
 
 // Wait waits for the answer, as Do does.
 func (p Pending) Wait(ctx context.Context) error {
-	if _, ok := p.r.op.(*engine.ReceiveMessage); !ok {
+	_, limited := ctx.Deadline()
+	if _, ok := p.r.op.(*engine.ReceiveMessage); !ok && !limited {
 		<-p.r.done
 		return p.fetch()
 	}
