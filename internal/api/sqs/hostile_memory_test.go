@@ -127,8 +127,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer is cut off after ten seconds, however small the answer is and
-// whatever wrote it. [WIRE-31]
+// A client that does not read its answer is cut off after ten seconds, however small the answer is
+// and whatever wrote it. [WIRE-31]
 func TestUnreadAnswers(t *testing.T) {
 	for name, s := range map[string]settings{"the loop": {}, "net/http": {inHTTP: true}, "a refusal": {queue: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestUnreadAnswers(t *testing.T) {
 }
 
 // Clients that promise bodies and send none, or a part, hold what they have sent and no more: a
-// large body is taken at once beside hundreds of them. They are cut off after ten seconds, and those
-// that are refused because they waited ten seconds for room, after ten more of not reading why.
+// large body is taken at once beside hundreds of them. They are cut off after ten seconds. Those
+// that waited ten seconds for room are refused, and cut off when they do not read that either.
 // [WIRE-27, WIRE-30, WIRE-31]
 func TestHostileWriters(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {

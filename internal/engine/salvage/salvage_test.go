@@ -183,8 +183,9 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// Messages with the same deduplication id, which were sent while the scope of deduplication changed,
-// are all remembered, whichever of their rows are lost. The rows that are left stay. [DUR-36]
+// Messages with the same deduplication id, which were sent while the scope of deduplication
+// changed, are all remembered, whichever of their rows are lost. The rows that are left stay.
+// [DUR-36]
 func TestSalvageOfScopes(t *testing.T) {
 	for _, scope := range []string{"queue", "messageGroup"} {
 		disk := &memoryDisk{store: kv.NewMemory()}
