@@ -129,7 +129,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errDrained answers a receive whose node stops. The leader may have handed messages out to it.
+// errDrained answers a receive whose node stops. If the receive was waiting at the leader, that may
+// have handed messages out to it.
 var errDrained = sqswire.Errorf(sqswire.InternalError,
 	"The server is stopping and no longer waits for messages: receive again.")
 
@@ -153,6 +154,9 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent
 	defer cancel()
 	serves := func() bool { return true }
 	if isReceive(r, body.Bytes) {
+		if h.serving.Err() != nil { // the leader would hand out messages that are lost on the way
+			return false, errDrained
+		}
 		if !h.receives.take() {
 			return false, intake.ErrBusy
 		}

@@ -219,8 +219,9 @@ func TestDrain(t *testing.T) {
 		}
 		synctest.Wait()
 		r.send("q", "hello")
-		if a := r.ask(r.here, json("AmazonSQS.ReceiveMessage", poll)); a.StatusCode != 500 {
-			t.Errorf("a receive after that: got %q", a.raw)
+		before := r.forwarded.Load()
+		if a := r.ask(r.here, json("AmazonSQS.ReceiveMessage", poll)); a.StatusCode != 500 || r.forwarded.Load() != before {
+			t.Errorf("a receive after that: got %q, forwarded %d times", a.raw, r.forwarded.Load()-before)
 		}
 		if a := r.ask(r.here, json("AmazonSQS.ListQueues", "{}")); a.StatusCode != 200 {
 			t.Errorf("another request after that: got %q", a.raw)
