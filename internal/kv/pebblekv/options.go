@@ -90,11 +90,12 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 	}
 	p.TargetFileSizes[0] = 4 << 20
 	// Large values are written to a blob file once, and compactions move only the rows that name
-	// them.
+	// them. The depth is in how many blob files the values of one stretch of rows may lie; beyond
+	// it they are written again. It is high because bodies are read one by one.
 	separation := pebble.ValueSeparationPolicy{
 		Enabled:               true,
 		MinimumSize:           cmp.Or(o.SeparateBytes, 1<<10),
-		MaxBlobReferenceDepth: 10,
+		MaxBlobReferenceDepth: 100,
 		TargetGarbageRatio:    0.3,
 	}
 	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return separation }
