@@ -50,7 +50,7 @@ var may = map[string][]string{
 	"internal/api/http1":   {"internal/api/framing"},
 	"internal/api/intake":  {"internal/door/auth", "internal/observe/metric"},
 	"internal/api/refusal": {"internal/api/intake", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster/forward", "internal/door/auth", "internal/engine"},
-	"internal/api/suspend": {"internal/api/intake"},
+	"internal/api/suspend": {"internal/api/http1", "internal/api/intake"},
 	"internal/api/wire":    {"internal/api/intake", "github.com/aws/smithy-go/encoding/cbor"},
 
 	"internal/observe/alarm": {"internal/observe/series"},

@@ -104,17 +104,10 @@ func (s *Server) counted(h http.Handler) http.Handler {
 	})
 }
 
+// newHTTP makes what serves one of the addresses.
 func (s *Server) newHTTP(h http.Handler) *http1.Server {
-	return http1.New(newHTTP(s.counted(s.oneLength(h)), s.cfg.Logger), s.cfg.Logger)
-}
-
-// rejoin serves a connection of the SQS API again that a suspended poll has had; ahead is what was
-// read from it already.
-func (s *Server) rejoin(conn net.Conn, ahead []byte) { s.http.Rejoin(conn, ahead) }
-
-func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
+	return http1.New(&http.Server{
+		Handler:           s.counted(s.oneLength(h)),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // of a request, and the wait of its poll
 		WriteTimeout:      4 * time.Minute, // the same, and the answer
@@ -123,6 +116,10 @@ func newHTTP(h http.Handler, logger *slog.Logger) *http.Server {
 		// request id. [WIRE-26]
 		MaxHeaderBytes:               256 << 10,
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-	}
+		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}, s.cfg.Logger)
 }
+
+// rejoin serves a connection again that a suspended poll has had; ahead is what was already read
+// from it.
+func (s *Server) rejoin(conn net.Conn, ahead []byte) { s.http.Rejoin(conn, ahead) }

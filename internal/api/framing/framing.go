@@ -6,8 +6,8 @@
 // Package http follows the chunks and removes the length before a handler sees the request, so
 // connections are inspected as they are read. [WIRE-32]
 //
-// A server listens on a Listener and sets Context as its ConnContext; its handler refuses every
-// request for which Ambiguous reports true. What the refusal says is left to the handler.
+// A server reads from what Conn returns and sets Context as its ConnContext. Its handler refuses
+// every request for which Ambiguous reports true. What the refusal says is left to the handler.
 package framing
 
 import (
@@ -31,8 +31,8 @@ import (
 const chunkMax = 8 << 20
 
 // Ambiguous reports whether a request, or an earlier one on its connection, has both a
-// Content-Length and a Transfer-Encoding, or a length that cannot be read. The server must listen
-// on a Listener and use Context.
+// Content-Length and a Transfer-Encoding, or a length that cannot be read. The server must use Conn
+// and Context.
 func Ambiguous(r *http.Request) bool {
 	c, ok := r.Context().Value(framedKey{}).(*framed)
 	return ok && c.both.Load()
@@ -40,44 +40,20 @@ func Ambiguous(r *http.Request) bool {
 
 type framedKey struct{}
 
-// Context is the ConnContext of an http.Server on a Listener.
+// Context is the ConnContext of an http.Server whose connections Conn returned.
 func Context(ctx context.Context, conn net.Conn) context.Context {
-	for {
-		switch c := conn.(type) {
-		case *framed:
-			return context.WithValue(ctx, framedKey{}, c)
-		case *framedTLS:
-			return context.WithValue(ctx, framedKey{}, &c.framed)
-		case interface{ NetConn() net.Conn }:
-			conn = c.NetConn()
-		default:
-			return ctx
-		}
+	switch c := conn.(type) {
+	case *framed:
+		return context.WithValue(ctx, framedKey{}, c)
+	case *framedTLS:
+		return context.WithValue(ctx, framedKey{}, &c.framed)
 	}
-}
-
-// Listener inspects the requests on the connections of l. Connections of a TLS listener are served
-// as TLS; failed handshakes go to the logger.
-func Listener(l net.Listener, logger *slog.Logger) net.Listener {
-	return listener{l, logger}
-}
-
-type listener struct {
-	net.Listener
-	logger *slog.Logger
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return Conn(conn, nil, l.logger), nil
+	return ctx
 }
 
 // Conn returns conn as one that is inspected from here on, where a request begins; ahead is what
-// was already read from there. Connections over TLS and failed handshakes are treated as by
-// Listener.
+// was already read from there. Over TLS, the first call of ConnectionState does the handshake. If
+// it fails, that is logged.
 func Conn(conn net.Conn, ahead []byte, logger *slog.Logger) net.Conn {
 	if c, ok := conn.(*tls.Conn); ok {
 		return &framedTLS{framed: framed{Conn: c, ahead: ahead}, tls: c, logger: logger}

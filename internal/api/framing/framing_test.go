@@ -57,8 +57,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// Of a request that is refused before it was read, a client on a connection that was given back has
-// the answer: what it sends is not the end of the connection.
+// A client gets the answer to a request that is refused before its end was read: the connection is
+// closed for writing first.
 func TestConnectionIsClosedInPart(t *testing.T) {
 	for _, c := range []net.Conn{new(net.TCPConn), new(tls.Conn)} {
 		again := Conn(c, nil, nil)

@@ -9,6 +9,17 @@ import (
 	"time"
 )
 
+// AppendHead appends the head of an answer as net/http writes it. If last is true, the head says
+// that the connection is closed after the answer.
+func AppendHead(dst []byte, status int, header http.Header, last bool) []byte {
+	dst = appendHead(dst, status, header, func(string, string) bool { return true })
+	dst = appendDate(dst, time.Now())
+	if last {
+		dst = appendField(dst, "Connection", "close")
+	}
+	return append(dst, "\r\n"...)
+}
+
 // appendHead appends the first line of an answer and those headers for which write reports true, in
 // the order of net/http. The Date and the empty line are left to the caller.
 func appendHead(

@@ -232,11 +232,22 @@ var servers = map[bool]func() (server, func(net.Listener) net.Listener){
 	false: func() (server, func(net.Listener) net.Listener) {
 		s := limits(http.HandlerFunc(handler), io.Discard)
 		s.ConnContext = framing.Context
-		return s, func(l net.Listener) net.Listener { return framing.Listener(l, slog.New(slog.DiscardHandler)) }
+		return s, func(l net.Listener) net.Listener { return framed{l} }
 	},
 	true: func() (server, func(net.Listener) net.Listener) {
 		return New(limits(http.HandlerFunc(handler), io.Discard), slog.New(slog.DiscardHandler)), func(l net.Listener) net.Listener { return l }
 	},
+}
+
+// framed is a listener whose connections are inspected.
+type framed struct{ net.Listener }
+
+func (l framed) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return framing.Conn(conn, nil, slog.New(slog.DiscardHandler)), nil
 }
 
 // pipes is a listener for a bubble.

@@ -253,5 +253,5 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if c.s.ConnState != nil {
 		c.s.ConnState(c.raw, http.StateHijacked)
 	}
-	return c.raw, bufio.NewReadWriter(r, bufio.NewWriterSize(c.raw, 0)), err
+	return c.raw, bufio.NewReadWriter(r, bufio.NewWriterSize(c.raw, 1)), err
 }

@@ -60,23 +60,6 @@ func (l *pipeListener) dial() net.Conn {
 	return client
 }
 
-// An aheadConn is a connection of which something was read ahead.
-type aheadConn struct {
-	net.Conn
-	r io.Reader
-}
-
-func (c *aheadConn) Read(b []byte) (int, error) { return c.r.Read(b) }
-func (c *aheadConn) NetConn() net.Conn          { return c.Conn }
-
-func (l *pipeListener) rejoin(conn net.Conn, ahead []byte) {
-	select {
-	case l.conns <- &aheadConn{conn, io.MultiReader(bytes.NewReader(ahead), conn)}:
-	case <-l.closed:
-		conn.Close()
-	}
-}
-
 // settings are what a test may choose about its server.
 type settings struct {
 	engine  engine.Config
@@ -144,8 +127,9 @@ func newWorld(s settings) *world {
 	if s.sqs.Door == nil {
 		s.sqs.Door = auth.New(auth.Config{Account: cmp.Or(s.account, account), Hosts: s.hosts})
 	}
+	var server *http1.Server
 	if !s.inHTTP {
-		s.sqs.Rejoin = w.listener.rejoin
+		s.sqs.Rejoin = func(conn net.Conn, ahead []byte) { server.Rejoin(conn, ahead) }
 	}
 	w.intake = intake.New(intake.Config{RequestMax: s.most, Polls: func() int64 { return w.broker.Metrics().Polls }})
 	s.sqs.Intake, s.sqs.Policies = w.intake, auth.NewPolicies(w.broker, s.sqs.Logger)
@@ -162,13 +146,13 @@ func newWorld(s settings) *world {
 	})
 
 	ctx, cancel := context.WithCancel(context.Background())
-	plain := &http.Server{Handler: both, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true, ConnContext: framing.Context,
+	plain := &http.Server{Handler: both, MaxHeaderBytes: 256 << 10, DisableGeneralOptionsHandler: true,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(s.log, nil), slog.LevelDebug)}
-	server := http1.New(plain, s.sqs.Logger)
+	server = http1.New(plain, s.sqs.Logger)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if s.inHTTP {
-			plain.Serve(framing.Listener(w.listener, s.sqs.Logger))
+			plain.Serve(w.listener)
 		} else {
 			server.Serve(w.listener)
 		}

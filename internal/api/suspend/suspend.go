@@ -1,10 +1,10 @@
 // Package suspend keeps connections whose requests wait for an answer without a handler.
 //
 // A request that waits in a handler keeps a goroutine with a deep stack, another one that watches
-// the connection, buffers, headers and contexts: 27 KB for a client that gets no message for 20
-// seconds. So the connection of a request that has waited for a moment is taken from the HTTP
-// server, and only a small struct and a goroutine that reads remain. The answer is written on a new
-// goroutine when it is there. The HTTP server gets the connection back with the next request.
+// the connection, buffers and headers, for a client that gets no message for 20 seconds. So the
+// connection of a request that has waited for a moment is taken from the HTTP server. Only a small
+// struct and a goroutine that reads remain. The answer is written on a new goroutine when it is
+// there. The HTTP server gets the connection back with the next request.
 //
 // What the package guarantees:
 //

@@ -1,11 +1,11 @@
 package suspend
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"time"
 
+	"tenaq/internal/api/http1"
 	"tenaq/internal/api/intake"
 )
 
@@ -31,13 +31,7 @@ func (w *writer) Write(body []byte) (n int, err error) {
 	if n = len(body); w.header != nil {
 		buf := intake.Buffer()
 		defer intake.Recycle(buf)
-		fmt.Fprintf(buf, "HTTP/1.1 %d %s\r\n", w.status, http.StatusText(w.status))
-		w.header.Write(buf)
-		fmt.Fprintf(buf, "Date: %s\r\n", time.Now().UTC().Format(http.TimeFormat))
-		if w.last {
-			buf.WriteString("Connection: close\r\n")
-		}
-		buf.WriteString("\r\n")
+		buf.Write(http1.AppendHead(buf.AvailableBuffer(), w.status, w.header, w.last))
 		w.header = nil
 		if len(body) <= intake.Small {
 			buf.Write(body)
