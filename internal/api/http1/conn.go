@@ -47,7 +47,7 @@ const (
 // bufSize holds the head of a common request, and most requests as a whole. In bytes.
 const bufSize = 4 << 10
 
-// partsMax is in how many parts a head may arrive.
+// partsMax is how many parts a head may arrive in.
 const partsMax = 8
 
 // beginning is how many bytes of the next request end the idle time of a connection, as net/http
@@ -222,37 +222,3 @@ func (b *body) Read(p []byte) (n int, err error) {
 }
 
 func (b *body) Close() error { return nil }
-
-// A deadline is one of a connection, which is moved only when it has to be.
-type deadline struct {
-	set   func(time.Time) error
-	at    time.Time // as it is
-	least time.Time // as it is wanted
-	slack time.Duration
-}
-
-// want says when the deadline must be, at most slack later. Apply does it.
-func (d *deadline) want(t time.Time, slack time.Duration) { d.least, d.slack = t, slack }
-
-// within is want for a limit that begins now; zero is none.
-func (d *deadline) within(limit time.Duration, now time.Time, slack time.Duration) {
-	if d.want(time.Time{}, 0); limit > 0 {
-		d.want(now.Add(limit), slack)
-	}
-}
-
-func (d *deadline) apply() {
-	switch {
-	case d.least.IsZero():
-		if !d.at.IsZero() {
-			d.move(time.Time{})
-		}
-	case d.at.Before(d.least), d.at.Sub(d.least) > d.slack:
-		d.move(d.least.Add(d.slack))
-	}
-}
-
-func (d *deadline) move(t time.Time) {
-	d.at = t
-	_ = d.set(t) // reads and writes of a closed connection fail by themselves
-}

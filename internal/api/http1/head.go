@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A head is the line and the headers of the last request of a connection. Clients say nearly the
-// same in each request: what was said in the same place before is compared, and neither checked nor
-// copied again.
+// A head is the first line and the headers of the last request of a connection. Clients send nearly
+// the same head with each request. A line that equals the one in its place in the head before is
+// neither checked nor copied again.
 type head struct {
 	line   string // with its end
 	path   string // in it
@@ -147,7 +147,7 @@ func (h *head) complete(n int) verdict {
 		switch f.kind {
 		case host:
 			hosts, h.host = hosts+1, f.value
-			continue // net/http has it elsewhere too
+			continue // net/http does not put it into the Header either
 		case length:
 			lengths, h.length = lengths+1, f.n
 		}

@@ -1,33 +1,33 @@
 // Package http1 serves the one kind of request that a queue is asked all day, and leaves every
 // other one to net/http.
 //
-// A Server is an http.Server with its handler, its limits and its life. For an empty handler,
-// net/http takes more processor time than broker and store take for a send: a goroutine that
-// watches the connection, contexts, five changes of deadlines, new maps, buffers and strings. The
-// loop of this package needs none of these for a request that arrives at once and is answered soon:
-// 10 microseconds instead of 18. `go test -bench . ./internal/api/http1` compares the two.
+// A Server is an http.Server with its handler, its limits and its life. For each request, net/http
+// starts a goroutine that watches the connection, moves deadlines five times, and makes contexts,
+// maps, buffers and strings. The loop of this package does nothing of this for a request that
+// arrives at once and is answered soon. `go test -bench . ./internal/api/http1` compares the two.
 //
 // What it guarantees:
 //
 //   - The loop takes a request only if every byte of its head leaves no doubt: POST, HTTP/1.1, a
-//     plain path, one Host, one Content-Length, printable ASCII, lines that end with CR and LF. For
-//     all others, and for everything that follows on the same connection, net/http serves it and
-//     gets every byte that was read. Package framing inspects these. [WIRE-32]
-//   - Handlers see the requests, and clients the answers, that net/http would give them. The
-//     differential tests compare both, with the bytes cut at every place.
-//   - The limits are those of the http.Server. Deadlines of connections that are used again and
-//     again are moved in steps: an idle connection is closed after IdleTimeout, or an eighth later,
-//     and a write may end a second later than a handler allows.
+//     plain path, one Host, one Content-Length, printable ASCII, lines that end with CR and LF.
+//     net/http serves any other request, and everything behind it on the same connection. It gets
+//     every byte that was read, and package framing inspects what it gets. [WIRE-32]
+//   - Handlers get the same requests, and clients the same answers, as with net/http. Differential
+//     tests compare both, with the bytes cut at every place.
+//   - The limits are those of the http.Server. A deadline that each request renews moves in steps:
+//     an idle connection is closed after IdleTimeout, or up to an eighth later, and a write ends up
+//     to a second later than a handler allows.
 //   - Shutdown closes idle connections at once, and the others with their answers.
 //
 // What is different for handlers:
 //
-//   - The Request, its Header and its context belong to a handler until it returns, and are then
-//     used for the next request.
-//   - The context ends when the client leaves, which is noticed from 25 ms after the first call of
-//     Done, or of Watch at once. A send that is answered before costs no watch.
-//   - The ResponseWriter knows no informational answers and no trailers. ConnState is called for
-//     connections that are hijacked.
+//   - A Request, its Header and its context belong to the handler until it returns. The next
+//     request of the connection then uses them.
+//   - The context ends when the client leaves. The loop notices that from 25 ms after the first
+//     call of Done, or at once after a call of Watch. A request that is answered earlier costs no
+//     watch.
+//   - The ResponseWriter sends no informational answers and no trailers. ConnState is called only
+//     when a connection is hijacked.
 package http1
 
 import (
@@ -66,8 +66,8 @@ func New(h *http.Server, logger *slog.Logger) *Server {
 // Serve serves the connections of l until Shutdown or Close. Its error is that of an http.Server.
 func (s *Server) Serve(l net.Listener) error { return s.Server.Serve(front{l, s}) }
 
-// A front is a listener whose connections the loop takes. The http.Server accepts from it, and so
-// does with errors what it always does.
+// A front is a listener whose connections the loop takes. The http.Server calls Accept, so it
+// treats errors as it always does, but it never gets a connection.
 type front struct {
 	net.Listener
 	s *Server

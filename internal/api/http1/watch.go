@@ -23,13 +23,13 @@ type watch struct {
 	asked   bool  // it waits for the end of the context
 	whole   bool  // the body of its request has arrived
 	reading bool  // into conn.buf, which is empty
-	stopped bool  // the read is to end without a reason
+	stopped bool  // interrupt has ended the read, not the client
 	failed  error // why nothing more can be read
 	ended   sync.Cond
 }
 
-// Watch has the context of a request end at once when its client leaves. It is for handlers that
-// wait for long. Other servers do so without it.
+// Watch makes the context of a request end at once when its client leaves. It is for handlers that
+// wait for long. The contexts of other servers need no such call.
 func Watch(ctx context.Context) {
 	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
 		w.Done()
