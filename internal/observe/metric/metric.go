@@ -62,6 +62,6 @@ var (
 	// Sizes are those of messages.
 	Sizes = []float64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
-	// Batches are sizes of groups.
-	Batches = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
+	// Batches are numbers of requests in a turn.
+	Batches = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 )
