@@ -73,7 +73,7 @@ bench-worker: ## compare package worker with other consumers; sqs-consumer among
 	@TENAQ_REQUIRE_ALL= test/interop/install sqs-consumer
 	$(PURE_GO) test ./test/bench -run '^$$' -bench Consumers -benchtime 3x -timeout 30m
 
-# It fetches the peers that Debian does not have; apt install redis-server rabbitmq-server postgresql has the others.
+# It fetches the peers that Debian does not package. For the others: apt install redis-server rabbitmq-server postgresql
 bench-peers: build ## compare tenaq with other queues, as far as they are installed
 	@TENAQ_REQUIRE_ALL= test/interop/install elasticmq artemis fauxqs nats
 	@bin/tenaq bench peers
