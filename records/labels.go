@@ -22,10 +22,9 @@ const (
 var labelsTaken = []string{"Key", "Value", "Version", "Expires", "TTL", "Nonce", "DueShard",
 	"DueAt"}
 
-// labelName reports whether a label can have the name: a capital letter and up to 39 letters and
-// digits. Each claim checks many names, for which a regular expression takes longer than the other
-// checks.
-func labelName(name string) bool {
+// isLabelName reports whether a label can have the name: a capital letter and up to 39 letters and
+// digits. It is no regular expression because each claim checks many names.
+func isLabelName(name string) bool {
 	for i, c := range []byte(name) {
 		switch {
 		case 'A' <= c && c <= 'Z':
@@ -47,7 +46,7 @@ func (w *Write) checkLabels() error {
 	for name, value := range w.Labels {
 		bytes += len(name) + len(value)
 		switch {
-		case !labelName(name):
+		case !isLabelName(name):
 			return fmt.Errorf("the label %q of record %q has an invalid name: use a capital letter and up to 39 letters and digits", name, w.Key)
 		case slices.Contains(labelsTaken, name):
 			return fmt.Errorf("the label %q of record %q has a reserved name: use another one",

@@ -3,15 +3,15 @@
 // An absolute rate says more about the machine than about the program. So contenders take turns of
 // about a second, for some rounds, and the result of each is the median ratio of its rate to that
 // of the first contender in the same round. A contender is a workload on an endpoint. The first one
-// may be a server that does nothing on the same HTTP stack, an empty queue beside a deep one, or
-// the engine without HTTP.
+// may be a server that does nothing, an empty queue beside a deep one, or the engine without HTTP.
 //
 // The clients are connections that write prepared requests and read no more of an answer than they
 // need. They send one request after the other, or at a fixed rate. With a rate, latency counts from
 // the moment at which a request was due, whether or not a connection was free: a server that pauses
 // for a second delays every request of that second.
 //
-// It leaves child processes to internal/child, and the bounds to internal/bench/budget.
+// It leaves child processes to internal/child, the bounds to internal/bench/budget, and
+// other queues than tenaq to internal/bench/peers.
 package bench
 
 import (

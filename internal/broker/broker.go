@@ -82,9 +82,9 @@ type Config struct {
 	// Grace bounds the visibility grace after an unclean stop; none when zero. [CLOCK-11, CLOCK-13]
 	Grace time.Duration
 
-	// TurnMax is how many requests one turn takes, 1024 when zero. QueueMax is how many may wait
-	// for one, 16384 when zero. PollMax is how many polls may wait for messages, 100000 when zero;
-	// a long poll beyond it is answered at once.
+	// TurnMax is how many requests one turn takes at most, 1024 when zero; it takes fewer large
+	// ones. QueueMax is how many may wait for a turn, 16384 when zero. PollMax is how many polls
+	// may wait for messages, 100000 when zero; a long poll beyond it is answered at once.
 	TurnMax, QueueMax, PollMax int
 
 	// TurnBytes bounds what one turn writes; no bound when zero. A turn carries out nothing more
@@ -187,10 +187,10 @@ func New(cfg Config) (*Broker, error) {
 // engine refuses.
 //
 // When ctx ends before a receive is answered, Do returns its error, and the receive hands out
-// nothing any more. Anything else is carried out once it is taken up: Do waits for its answer, and
-// looks only at a ctx that has a deadline, because every look costs more than the wait itself. A
-// caller that must not wait for a disk that hangs sets a deadline. When Do returns the error of
-// ctx, op still belongs to the broker: the caller neither reads its answer nor submits it again.
+// nothing any more. Any other operation is carried out once it is taken up, so Do waits for its
+// answer and looks only at a ctx that has a deadline. A caller that must not wait for a disk that
+// hangs sets one. When Do returns the error of ctx, op still belongs to the broker: the caller
+// neither reads its answer nor submits it again.
 func (b *Broker) Do(ctx context.Context, op engine.Op) error {
 	p, err := b.Submit(op)
 	if err != nil {
@@ -237,8 +237,8 @@ func (b *Broker) Silence() time.Duration { return time.Since(*b.beat.Load()) }
 func (b *Broker) Tally() *tally.Queues { return b.cfg.Engine.Tally }
 
 // IsFull reports whether an operation of a class, with about size bytes of messages to send, would
-// be refused with ErrThrottled now. It takes no lock: a server that is asked for too much finds out
-// here before it reads what it is asked. Submit may refuse all the same.
+// be refused with ErrThrottled now. It takes no lock, so a server under overload can ask before it
+// reads a request. Submit may still refuse.
 func (b *Broker) IsFull(class engine.Class, size int64) bool { return b.intake.isFull(class, size) }
 
 // Metrics are how the writer works, for monitoring.
@@ -349,10 +349,10 @@ func (b *Broker) gathers() bool {
 	return b.flying.Load() > 0 || !b.putOff.CompareAndSwap(true, false)
 }
 
-// A turn carries out more than turnLarge requests only while it has written less than turnBytes.
-// Under overload, one wait for the disk then serves nearly all sends that wait, unless they are
-// long, and a turn still takes no longer than ten milliseconds or so.
-const turnLarge, turnBytes = 256, 1 << 20
+// A turn carries out more than turnLarge requests only while it has written less than largeBytes.
+// Under overload, one wait for the disk then serves nearly all small sends that wait. Large ones
+// take several turns, so that none of these is long.
+const turnLarge, largeBytes = 256, 1 << 20
 
 // isMany reports whether so many requests are worth a turn that waits behind another one.
 func (b *Broker) isMany(waiting int) bool { return waiting >= min(b.cfg.TurnMax, turnLarge)/4 }
@@ -463,7 +463,7 @@ func (b *Broker) full() bool {
 // submitAll submits requests until the turn is full, and returns the others.
 func (b *Broker) submitAll(t *turn, requests []*request) (others []*request) {
 	for i, r := range requests {
-		if b.full() || i >= turnLarge && b.engine.TurnBytes() >= turnBytes {
+		if b.full() || i >= turnLarge && b.engine.TurnBytes() >= largeBytes {
 			return requests[i:]
 		}
 		b.submit(t, r)

@@ -87,10 +87,10 @@ func (r *request) answer() {
 // important classes.
 //
 // Every request in front of a send delays it by its share of a turn, so refusing sends early keeps
-// those that are taken up quick. Listings and sends therefore have few places, which is about ten
-// turns. Receives have many, for thousands of clients that begin to poll in the same moment. Nearly
-// all of them find nothing and leave the line for the polls, so a turn of them takes a millisecond.
-// A refused receive would only come again.
+// those that are taken up quick. Listings and sends therefore have few places: those of two to ten
+// turns, depending on their size. Receives have many, for thousands of clients that begin to poll
+// in the same moment. Nearly all of them find nothing and soon leave the line for the polls. A
+// refused receive would only come again.
 var share = [...]int{engine.ClassListing: 5, engine.ClassSend: 6, engine.ClassReceive: 28,
 	engine.ClassVisibility: 32, engine.ClassDelete: shares}
 
@@ -107,11 +107,11 @@ type intake struct {
 	max      int
 	draining bool
 	stopped  error // why nothing is taken up any more
-	full     bool  // the disk
+	noSpace  bool  // on the disk
 
-	// What mu guards is counted here for isFull, which takes no lock.
-	places atomic.Int64 // that are taken
-	bytes  atomic.Int64 // of the messages that wait
+	// Counts of waiting, for isFull, which takes no lock.
+	places atomic.Int64 // requests
+	bytes  atomic.Int64 // of their messages
 }
 
 // isFull reports whether a request of a class would be refused for overload.
@@ -128,7 +128,7 @@ func (in *intake) put(r *request) (waiting int, err error) {
 	switch {
 	case in.stopped != nil:
 		return 0, in.stopped
-	case in.full && r.class == engine.ClassSend:
+	case in.noSpace && r.class == engine.ClassSend:
 		return 0, ErrNoSpace
 	case in.isFull(r.class, r.size):
 		return 0, ErrThrottled
@@ -200,5 +200,5 @@ func (in *intake) stop(why error) {
 func (in *intake) setFull(full bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.full = full
+	in.noSpace = full
 }

@@ -36,7 +36,7 @@ func (b *Broker) SubmitReceive(op *engine.ReceiveMessage, room Room) (Pending, e
 	return b.enqueue(r)
 }
 
-// ReadDelivered yields the messages of a receive with their contents, but for those that have been
+// ReadDelivered yields the messages of a receive with their contents, except those that have been
 // removed since.
 func (b *Broker) ReadDelivered(
 	from *engine.Received,

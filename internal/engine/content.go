@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A content is that of a message on its way into a row, in two parts: of a new message, the body is
-// what its request has, and of one that moves, head is all of it.
+// A content is that of a message on its way into a row, in two parts. A new message has the body of
+// its request as body. A message that moves has everything in head.
 type content struct {
 	head []byte
 	body string
@@ -25,7 +25,7 @@ func ReadContent(store kv.Store, space, seq uint64, fault func(string)) (Content
 	return readContent(store, space, seq, new([]byte), fault)
 }
 
-// readContent is ReadContent, which reads rows into buf. The content refers to nothing in it.
+// readContent is ReadContent. It reads rows into buf, to which the content does not refer.
 func readContent(
 	store kv.Store, space, seq uint64, buf *[]byte, fault func(string),
 ) (Content, bool) {
@@ -60,8 +60,8 @@ func (e *Engine) keep(from *queue, m *message, content []byte) {
 	}
 }
 
-// ReadDelivered yields the messages of a receive with their contents, which it reads like
-// ReadContent, but it finds the content also when the message has moved to another queue since.
+// ReadDelivered yields the messages of a receive with their contents. It reads like ReadContent,
+// and also finds the content of a message that has moved to another queue since.
 func ReadDelivered(
 	store kv.Store, from *Received, fault func(string),
 ) iter.Seq2[*Delivery, Content] {

@@ -103,8 +103,7 @@ func errContents(code Code, character, place string) *Error {
 // when there is none. Half of a surrogate pair is read as the three bytes that stand for it, and
 // any other byte that is not UTF-8 as itself.
 //
-// It passes eight bytes at a time if they are ASCII and none is below the space. Most bodies are
-// nothing else.
+// It skips eight bytes at a time if all are ASCII and none is below the space, as in most bodies.
 func illegalCharacter(s string) string {
 	const tops = 0x8080808080808080
 	for i := 0; i < len(s); {

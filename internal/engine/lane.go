@@ -5,10 +5,10 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A lane holds the writes of one kind of rows back until the batch ends, so that they come together
-// there: rows whose keys follow each other are cheaper to write than rows here and there. Writes of
-// a lane keep their order, and no other code writes rows of its kind, except that a range that
-// covers them is removed; so only the order between different rows changes.
+// A lane holds the writes of one kind of row back until the batch ends, so that they stand together
+// there: rows with neighbouring keys are cheaper to write than scattered ones. The writes of a lane
+// keep their order, and no other code writes rows of its kind. A range that is deleted may cover
+// them, so all lanes are drained before it. Only the order between different rows changes.
 //
 // The value of a row in a lane is not empty, and its key has keyLen bytes.
 type lane struct {
@@ -17,6 +17,7 @@ type lane struct {
 	ends   []int  // where in bytes each write ends
 }
 
+// end ends a write, which stands behind all others in written.
 func (l *lane) end(written []byte) {
 	l.bytes = written
 	l.ends = append(l.ends, len(written))

@@ -69,11 +69,11 @@ func (r *rows) setJoined(key, head []byte, tail string) {
 
 func (r *rows) deleteRange(s row.Span) {
 	r.wrote = true
-	r.drain() // which may be in the range
+	r.drain() // the range may cover rows of lanes
 	r.batch.DeleteRange(s.Lo, s.Hi)
 }
 
-// len is how many bytes the writes that are not visible have, about.
+// len returns about how many bytes the writes have that are not visible yet.
 func (r *rows) len() int { return r.batch.Len() + len(r.due.bytes) + len(r.deliveries.bytes) }
 
 func (r *rows) apply() {

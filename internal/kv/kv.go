@@ -63,8 +63,8 @@ type Batch interface {
 	// Set writes a row, replacing the one with the same key.
 	Set(key, value []byte)
 
-	// SetJoined writes a row whose value is head followed by tail. A caller that has the two parts
-	// apart need not join a large value before it is copied.
+	// SetJoined writes a row whose value is head followed by tail, so that a caller with a large
+	// value in two parts need not join them first.
 	SetJoined(key, head []byte, tail string)
 
 	// Delete removes a row; a row that is not there is no mistake.

@@ -288,9 +288,9 @@ type querier interface {
 
 // rowsOf runs one statement and calls each for its rows.
 func rowsOf(
-	ctx context.Context, tx querier, each func(pgx.Rows) error, sql string, args ...any,
+	ctx context.Context, on querier, each func(pgx.Rows) error, sql string, args ...any,
 ) error {
-	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+	rows, err := on.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {
 		return err
 	}

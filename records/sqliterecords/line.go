@@ -14,8 +14,8 @@ import (
 
 // A line holds the writes of this process that wait for a transaction. The first one starts a
 // goroutine, which continues until Close. It waits for the write lock, takes the writes that are in
-// line by then, commits them together, and answers them. SQLite needs a large stack, which would
-// have to grow again in a goroutine for each burst of writes.
+// line by then, commits them together, and answers them. It is one goroutine for all writes because
+// SQLite needs a large stack, which would have to grow again in each new one.
 type line struct {
 	wait time.Duration // for other processes
 
@@ -175,8 +175,8 @@ func (s *Store) run() {
 // another process with such pauses might not get it within Config.Wait.
 const busyPauses = 8
 
-// apply makes the changes of a group, commits them together and answers them. Also a conflict waits
-// for the commit, because it may tell of a change in the same turn.
+// apply makes the changes of a group, commits them together and answers them. A conflict waits for
+// the commit as well, because it may report a change of the same turn.
 func (s *Store) apply(t *turn, group []*write) {
 	var err error
 	for i, w := range group {

@@ -40,7 +40,7 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	wait := cmp.Or(cfg.Wait, waitDefault)
 	s := &Store{path: path, clock: clock}
 	s.line.wait, s.line.ready.L = wait, &s.line.mu
-	s.writes, err = sqlitedb.Open(path,
+	s.writerDB, err = sqlitedb.Open(path,
 		sqlitedb.Options{Connections: 1, Lock: "immediate"}) // run waits for the lock
 	if err != nil {
 		return nil, s.explain(context.Background(), "open records", err)
@@ -48,7 +48,7 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 	s.reader, err = sqlitedb.Open(path,
 		sqlitedb.Options{Wait: wait, Connections: readersMax, Lock: "deferred"})
 	if err != nil {
-		_ = s.writes.Close()
+		_ = s.writerDB.Close()
 		return nil, s.explain(context.Background(), "open records", err)
 	}
 	if err := s.prepare(wait); err != nil {
@@ -58,7 +58,7 @@ func open(cfg Config, clock func() time.Time) (*Store, error) {
 		if s.writer != nil {
 			_ = s.writer.Close()
 		}
-		_ = s.writes.Close()
+		_ = s.writerDB.Close()
 		return nil, err
 	}
 	return s, nil
@@ -73,10 +73,10 @@ func (s *Store) prepare(wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := sqlitedb.UseWAL(ctx, s.writes); err != nil {
+	if err := sqlitedb.UseWAL(ctx, s.writerDB); err != nil {
 		return s.explain(ctx, "open records", err)
 	}
-	if s.writer, err = s.writes.Conn(ctx); err == nil {
+	if s.writer, err = s.writerDB.Conn(ctx); err == nil {
 		err = s.prepareTurns(ctx)
 	}
 	if err != nil {

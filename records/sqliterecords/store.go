@@ -42,9 +42,9 @@ type Store struct {
 	path  string
 	clock func() time.Time
 
-	// One connection writes, for the transactions of line. A few others read.
-	writes, reader *sql.DB
-	writer         *sql.Conn // the one of writes
+	// writer is the only connection of writerDB, for the transactions of line. A few others read.
+	writer           *sql.Conn
+	writerDB, reader *sql.DB
 	statements
 	line line
 }
@@ -189,7 +189,7 @@ func (s *Store) explain(ctx context.Context, doing string, err error) error {
 func (s *Store) Close() error {
 	s.line.close()
 	s.statements.close()
-	if err := errors.Join(s.reader.Close(), s.writer.Close(), s.writes.Close()); err != nil {
+	if err := errors.Join(s.reader.Close(), s.writer.Close(), s.writerDB.Close()); err != nil {
 		return fmt.Errorf("close records in %s: %w", s.path, err)
 	}
 	return nil

@@ -40,7 +40,7 @@ input, print the address, and serve until stopped.
 			if err := a.Result(l.Addr().String(), "%s", l.Addr()); err != nil {
 				return err
 			}
-			// As serve does: with the defaults of Go it is slower, and easier to compare with.
+			// As serve does: with Go's defaults it would be slower, and flatter tenaq.
 			defer runtime.KeepAlive(cli.PaceGC(os.Getenv))
 			cli.AddThreads(os.Getenv)
 			return bench.ServeNothing(cmd.Context(), l, answers)

@@ -1,5 +1,5 @@
-// Package bench has the commands that measure: an endpoint under load, and the performance budget
-// of the project.
+// Package bench has the commands that measure: an endpoint under load, tenaq beside other queues,
+// and the performance budget of the project.
 package bench
 
 import (

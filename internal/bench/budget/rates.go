@@ -13,8 +13,8 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// measureBatch compares lives over HTTP with those of the engine alone. The note has the rate on a
-// server that does nothing, which no server on this stack can exceed.
+// measureBatch compares lives over HTTP with those of the engine alone. The note also has the rate
+// on a net/http server that does nothing.
 func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	w := bench.Work{Kind: bench.Life, Batch: 10}
 	server, err := e.contender("server", w)
@@ -37,8 +37,7 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 
 // measureLatency sends at half of the rate that the closed loop has just reached. Meanwhile it
 // forces writes of its own to the same disk, so that both see the same machine. In turns, a server
-// that does nothing gets the same rate; its latency is in the note, because no request is faster
-// than that here.
+// that does nothing gets the same rate, and its latency is in the note.
 func measureLatency(ctx context.Context, e *env) ([]measure, error) {
 	w := bench.Work{Kind: bench.Send}
 	server, err := e.contender("sends", w)

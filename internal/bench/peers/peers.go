@@ -9,8 +9,7 @@
 // Clients are connections that wait for each answer. The protocols of Redis, NATS and STOMP are
 // small enough to write and read them here, with as little work as package bench does for SQS: a
 // library would take processor time from the peer. RabbitMQ gets its own library, because AMQP is
-// not small, and PostgreSQL gets pgx, which tenaq has anyway. Together they make the program less
-// than a megabyte larger.
+// not small, and PostgreSQL gets pgx, which tenaq has anyway.
 //
 // A peer ends with the process that started it, however that ends.
 package peers

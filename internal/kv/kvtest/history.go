@@ -72,8 +72,7 @@ func (h *History) fill(rng *rand.Rand, b kv.Batch) int {
 // Survived checks what s came back with, after confirmed batches had been confirmed. What it says
 // wrong is an error; otherwise the history goes on from the state that s is in.
 //
-// The store may never return from a read, as one that has met a fault does, so none is made under
-// the lock.
+// A store that has met a fault may never return from a read, so no read is made under the lock.
 func (h *History) Survived(s kv.Store, confirmed int) error {
 	n := 0
 	if v, ok := s.Get(nil, []byte(lastKey)); ok {

@@ -263,5 +263,5 @@ func (r *blobReader) Close() error {
 	return r.reader.Close()
 }
 
-// isBlob says whether a name is that of a blob file.
+// isBlob reports whether a name is that of a blob file.
 func isBlob(name string) bool { return strings.HasSuffix(name, blobSuffix) }

@@ -183,7 +183,7 @@ func newFault(dir, what string, err error, ofNode bool) *storageFault {
 		fmt.Sprintf("storage failed: %s: %s: check the disk under %s and start again, which recovers everything confirmed", what, oneLine(err), dir)}
 }
 
-// isDamage says whether err is about what a file says. Pebble calls it a failed assertion when a
+// isDamage reports whether err is about what a file says. Pebble calls it a failed assertion when a
 // value is not where the table says, or has another length.
 func isDamage(err error) bool {
 	return pebble.IsCorruptionError(err) || errors.Is(err, ErrDamaged) ||

@@ -39,10 +39,9 @@ type Options struct {
 	// zero also lets it make a new witness for a store that came without one.
 	AcceptLoss uint64
 
-	CacheBytes int64 // memory for blocks read from disk; default 96 MiB
-	// SeparateBytes is the least size of values that lie in blob files; default 1 KiB.
-	SeparateBytes int
+	CacheBytes    int64        // memory for blocks read from disk; default 96 MiB
 	MemTableBytes uint64       // size of a memtable and so, about, of a log file; default 16 MiB
+	SeparateBytes int          // the least size of values that lie in blob files; default 1 KiB
 	Logger        *slog.Logger // nil is silence
 }
 
