@@ -99,6 +99,11 @@ func (c *conn) next() bool {
 			return false
 		}
 		c.reads.within(c.s.IdleTimeout, c.now, c.s.IdleTimeout/8)
+		if c.blank.TLS != nil {
+			// to read can be to write: TLS answers a new key with one
+			c.writes.want(time.Time{}, 0)
+			c.writes.apply()
+		}
 	}
 	if c.watch.join() != nil {
 		return false
@@ -120,7 +125,7 @@ func (c *conn) next() bool {
 				return c.state.Swap(busy) != closed
 			}
 			if parts++; v == other || parts > partsMax || c.w-c.r == len(c.buf) {
-				c.handOver()
+				c.handOver(c.raw)
 				return false
 			}
 		}
@@ -134,8 +139,7 @@ func (c *conn) next() bool {
 		c.w += n
 		if n == 0 && err != nil {
 			if begun && c.w > 0 {
-				c.raw = failed{c.raw, err}
-				c.handOver() // net/http says what is wrong with half a head
+				c.handOver(failed{c.raw, err}) // net/http says what is wrong with half a head
 			}
 			return false
 		}
@@ -150,14 +154,14 @@ type failed struct {
 
 func (c failed) Read([]byte) (int, error) { return 0, c.err }
 
-// handOver leaves the connection to net/http, unless a stop has closed it.
-func (c *conn) handOver() {
+// handOver leaves the connection to net/http, which reads on from raw, unless a stop has closed it.
+func (c *conn) handOver(raw net.Conn) {
 	if c.state.Swap(busy) == closed {
 		return
 	}
 	c.out.taken = true
-	c.raw.SetDeadline(time.Time{})
-	c.s.handOver(c.raw, c.buf[c.r:c.w])
+	raw.SetDeadline(time.Time{})
+	c.s.handOver(raw, c.buf[c.r:c.w])
 }
 
 // drain closes the connection unless it has a request. One that is fresh may bring one.

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,6 +191,42 @@ func (c counter) SetReadDeadline(t time.Time) error { c.calls.Add(1); return c.C
 func (c counter) SetWriteDeadline(t time.Time) error {
 	c.calls.Add(1)
 	return c.Conn.SetWriteDeadline(t)
+}
+
+// A noted connection keeps the time at which writing ends.
+type noted struct {
+	net.Conn
+	end atomic.Pointer[time.Time]
+}
+
+func (c *noted) SetDeadline(t time.Time) error { c.end.Store(&t); return c.Conn.SetDeadline(t) }
+func (c *noted) SetWriteDeadline(t time.Time) error {
+	c.end.Store(&t)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// The time for an answer has no end for what TLS writes while the next request is awaited: a
+// connection is lost on which a new key cannot be answered.
+func TestTLSWritesWhileIdle(t *testing.T) {
+	plain := httptest.NewTLSServer(nil)
+	plain.Close()
+	inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second))
+	}, func(s *Server, l pipes) {
+		client, raw := net.Pipe()
+		c := &noted{Conn: raw}
+		// Nobody reads tickets from a pipe while the server writes them.
+		l.conns <- tls.Server(c, &tls.Config{Certificates: plain.TLS.Certificates, SessionTicketsDisabled: true})
+		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
+		for range 2 {
+			ask(t, conn, post("", ""))
+			synctest.Wait()
+			if end := c.end.Load(); !end.IsZero() {
+				t.Errorf("beyond %v nothing can be written on an idle connection", end)
+			}
+		}
+		raw.Close()
+	})
 }
 
 // Requests that arrive at once and are answered soon cost no deadlines, no watch and no goroutine.
