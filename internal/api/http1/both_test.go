@@ -67,6 +67,10 @@ var deeds = map[string]http.HandlerFunc{
 		w.Header().Set("Connection", "close")
 		io.WriteString(w, "the last")
 	},
+	"dated": func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", "Mon, 23 Nov 2026 00:00:00 GMT")
+		io.WriteString(w, "of another node")
+	},
 	"short": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "10")
 		io.WriteString(w, "123")
@@ -127,6 +131,11 @@ var deeds = map[string]http.HandlerFunc{
 			fmt.Fprintf(conn, "taken %q", rest)
 			conn.Close()
 		}()
+	},
+	"slow answer": func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		http.NewResponseController(w).Flush()
+		time.Sleep(3 * time.Minute)
 	},
 	"slow body": func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -313,7 +322,8 @@ func converse(t *testing.T, loop bool, parts ...string) (got []string) {
 	return got
 }
 
-var dates = regexp.MustCompile(`Date: [^\r]*`)
+// The clock of a bubble begins with the year 2000. Dates of handlers are later.
+var dates = regexp.MustCompile(`Date: [^\r]* 2000 [^\r]*`)
 
 // plainly writes the answers of a conversation without their dates, and chunks as what is in them.
 func plainly(raw string) string {

@@ -24,7 +24,9 @@ type response struct {
 	out     []byte // is what has not been written to the connection
 
 	headed  bool // the head is complete
+	sent    bool // a part of the answer was sent
 	typed   bool // its type was said
+	dated   bool // and its Date
 	chunked bool
 	last    bool // the connection is closed after this answer
 	taken   bool // the connection has been hijacked, or left to net/http
@@ -80,7 +82,9 @@ func (w *response) writes(name, value string) bool {
 		w.length = n
 	case "Content-Type":
 		return w.status != http.StatusNotModified
-	case "Date", "Trailer", "Transfer-Encoding":
+	case "Date":
+		w.dated = true
+	case "Trailer", "Transfer-Encoding":
 		return false
 	}
 	return true
@@ -104,7 +108,9 @@ func (w *response) endHead(begin []byte, all bool) {
 		}
 	}
 	w.c.now = time.Now()
-	w.out = appendDate(w.out, w.c.now)
+	if !w.dated {
+		w.out = appendDate(w.out, w.c.now)
+	}
 	if w.hasBody() {
 		if w.length < 0 && all {
 			w.length = int64(len(begin))
@@ -171,6 +177,7 @@ func (w *response) put(p []byte) {
 
 // send writes what was gathered to the connection, and p behind it.
 func (w *response) send(p []byte) {
+	w.sent = true
 	if w.err == nil && len(w.out)+len(p) > 0 {
 		w.c.writes.apply()
 		if len(p) == 0 {
@@ -189,6 +196,9 @@ func (w *response) finish() bool {
 	if !w.headed {
 		w.endHead(w.held, true)
 		w.put(w.held)
+	}
+	if w.sent { // maybe long ago
+		w.c.now = time.Now()
 	}
 	if w.chunked {
 		w.out = append(w.out, "0\r\n\r\n"...)

@@ -70,6 +70,8 @@ func TestIdle(t *testing.T) {
 			t.Errorf("an idle connection was kept for %v, want %v", got, s.IdleTimeout)
 		}
 		conn = l.dial()
+		ask(t, conn, post("slow answer", "x"))
+		time.Sleep(s.IdleTimeout - 10*time.Second) // from the end of the answer
 		ask(t, conn, post("", "x"))
 		time.Sleep(time.Minute)
 		io.WriteString(conn, "POST / HTTP/1.1\r\n")
