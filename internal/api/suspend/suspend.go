@@ -160,6 +160,7 @@ func (c *Conn) Answer(write func(ctx context.Context, w http.ResponseWriter) boo
 	c.idle = keep && len(c.ahead) == 0
 	if c.idle {
 		c.conn.SetReadDeadline(time.Now().Add(s.cfg.IdleMax))
+		c.conn.SetWriteDeadline(time.Time{}) // TLS answers a new key with one
 	}
 	idle := c.idle
 	s.mu.Unlock()

@@ -76,3 +76,29 @@ func TestClientGoneWithAnswer(t *testing.T) {
 		}
 	})
 }
+
+// The time for an answer does not bound what TLS writes while the next request is awaited.
+func TestTimeToWriteWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Config{})
+		client, server := net.Pipe()
+		c := &Conn{set: s, conn: server}
+		s.enter(c)
+		go c.Answer(func(_ context.Context, w http.ResponseWriter) bool {
+			w.WriteHeader(http.StatusNoContent)
+			w.Write(nil)
+			return true
+		})
+		c.Watch(never{})
+		r := bufio.NewReader(client)
+		if _, err := http.ReadResponse(r, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		go io.WriteString(server, "a key")
+		if got, err := r.Peek(len("a key")); err != nil {
+			t.Errorf("a minute after the answer, got %q, %v, want a key", got, err)
+		}
+		client.Close()
+	})
+}
