@@ -109,6 +109,61 @@ func TestCheckpoint(t *testing.T) {
 	mustClose(t, s)
 }
 
+// A slowDisk calls between, once, after the first block of a log was read.
+type slowDisk struct {
+	vfs.FS
+	between func()
+}
+
+func (d *slowDisk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.Open(name, opts...)
+	if err != nil || d.between == nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return slowLog{f, d}, nil
+}
+
+type slowLog struct {
+	vfs.File
+	disk *slowDisk
+}
+
+func (l slowLog) Read(p []byte) (int, error) {
+	n, err := l.File.Read(p[:min(len(p), logBlock)])
+	if between := l.disk.between; between != nil {
+		l.disk.between = nil
+		between()
+	}
+	return n, err
+}
+
+// A log to which much is written while it is copied has a copy without a gap.
+func TestCheckpointOfGrowingLog(t *testing.T) {
+	disk := &slowDisk{FS: vfs.NewMem()}
+	s := mustOpen(t, Options{FS: disk, Dir: "data", Fatal: mustNotFail(t)})
+	set(s, "a")
+	disk.between = func() {
+		for range 100 { // a block has room for 32
+			b := s.NewBatch()
+			b.Set([]byte("b"), make([]byte, 1000))
+			b.Force()()
+		}
+	}
+	c, err := s.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disk.between != nil {
+		t.Fatal("no log was copied")
+	}
+	twin := mustOpen(t, Options{FS: copied(t, c), Dir: "copy", Fatal: mustNotFail(t)})
+	if got := twin.CommitNumber(); got < c.Commit {
+		t.Errorf("the copy ends at commit %d, and the checkpoint was of %d", got, c.Commit)
+	}
+	mustClose(t, twin)
+	mustClose(t, s)
+}
+
 // What a checkpoint has left that was cut short is gone after a start.
 func TestCheckpointLeft(t *testing.T) {
 	disk := vfs.NewMem()

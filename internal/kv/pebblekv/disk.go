@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A disk is the file system as Pebble gets it, with six corrections.
+// A disk is the file system as Pebble gets it, with seven corrections.
 //
 // Pebble replays its logs, writes what it could read of them into tables and removes them, all
 // before anyone can compare the outcome with the witness. A disk puts the removal of logs off until
@@ -36,14 +36,15 @@ import (
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
 // that the manifest was listed before its marker was. A disk syncs the directory between the steps.
 //
-// It writes logs ahead: see logFile.
+// It writes logs ahead, see logFile, and gives only the beginning of a log that is being written.
 type disk struct {
 	vfs.FS
 	fail func(what string, err error)
 
 	mu       sync.Mutex
 	released bool
-	kept     []string // logs that Pebble believes it has removed
+	kept     []string            // logs that Pebble believes it has removed
+	writing  map[string]*logFile // by name, until they are closed
 }
 
 func (d *disk) Remove(name string) error {
@@ -168,10 +169,18 @@ func (d *disk) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 		return table{f, name, d}, nil
 	}
 	f, err := d.FS.Open(name, opts...)
-	if err != nil || !strings.HasSuffix(name, ".sst") {
-		return f, err
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.HasSuffix(name, ".sst"):
+		return table{f, name, d}, nil
 	}
-	return table{f, name, d}, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if log := d.writing[name]; log != nil {
+		return &beginning{f, log.end.Load()}, nil
+	}
+	return f, nil
 }
 
 func (d *disk) Rename(oldname, newname string) error {

@@ -1,5 +1,12 @@
 package pebblekv
 
+import (
+	"io"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
 // zerosAhead is how much of a log is written before it is needed. Behind a forced write of more
 // than aheadMax bytes there are no zeros: they would cost more than they save.
 const (
@@ -21,9 +28,9 @@ var zeros [zerosAhead]byte
 // a log has lost its end is for the witness to tell.
 type logFile struct {
 	file
-	end     int64 // where Pebble writes next
-	forced  int64 // where the last forced write ended
-	written int64 // up to here a write does not make the file longer
+	end     atomic.Int64 // where Pebble writes next
+	forced  int64        // where the last forced write ended
+	written int64        // up to here a write does not make the file longer
 }
 
 // openLog returns a log that Pebble begins to write, in a new file or in that of an old log.
@@ -32,26 +39,58 @@ func openLog(f file) (*logFile, error) {
 	if err != nil {
 		return nil, f.disk.check("look at", f.name, err)
 	}
-	return &logFile{file: f, written: info.Size()}, nil
+	log := &logFile{file: f, written: info.Size()}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if f.disk.writing == nil {
+		f.disk.writing = make(map[string]*logFile)
+	}
+	f.disk.writing[f.name] = log
+	return log, nil
+}
+
+func (f *logFile) Close() error {
+	f.disk.mu.Lock()
+	delete(f.disk.writing, f.name)
+	f.disk.mu.Unlock()
+	return f.file.Close()
 }
 
 func (f *logFile) Write(p []byte) (int, error) {
 	n, err := f.file.Write(p)
-	f.end += int64(n)
+	f.end.Add(int64(n))
 	return n, err
 }
 
 // SyncData forces what was written.
 func (f *logFile) SyncData() error {
-	if f.end > f.written {
-		f.written = f.end
-		if f.end-f.forced <= aheadMax {
-			if _, err := f.WriteAt(zeros[:], f.end); err != nil {
+	end := f.end.Load()
+	if end > f.written {
+		f.written = end
+		if end-f.forced <= aheadMax {
+			if _, err := f.WriteAt(zeros[:], end); err != nil {
 				return err
 			}
 			f.written += zerosAhead
 		}
 	}
-	f.forced = f.end
+	f.forced = end
 	return f.file.SyncData()
+}
+
+// A beginning is a log up to where it had been written when it was opened. Pebble copies a log into
+// a checkpoint while it writes to it. A block from before a commit, followed by one from after it,
+// would make the copy look damaged.
+type beginning struct {
+	vfs.File
+	left int64
+}
+
+func (b *beginning) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.File.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }

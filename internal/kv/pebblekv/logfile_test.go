@@ -63,14 +63,14 @@ func TestLogFile(t *testing.T) {
 			}
 		}
 	}
-	end := l.end
-	for l.end < l.written {
+	end := l.end.Load()
+	for l.end.Load() < l.written {
 		l.force(aheadMax + 2)
 	}
 	if got := l.force(aheadMax + 2); got != aheadMax+2 {
 		t.Errorf("a large write makes the log longer by %d, want %d", got, aheadMax+2)
 	}
-	if got, want := l.size(), l.end; got != want {
+	if got, want := l.size(), l.end.Load(); got != want {
 		t.Errorf("after large writes from %d on the log has %d bytes, want %d", end, got, want)
 	}
 	length := l.size()
@@ -80,9 +80,9 @@ func TestLogFile(t *testing.T) {
 
 	f, err = fs.ReuseForWrite("log", "again", vfs.WriteCategoryUnspecified)
 	l = newSizedLog(t, f, err)
-	for l.end+1024 <= length {
+	for l.end.Load()+1024 <= length {
 		if got := l.force(1024); got != 0 {
-			t.Fatalf("a write at %d of %d bytes of an earlier use makes the log longer by %d", l.end, length, got)
+			t.Fatalf("a write at %d of %d bytes of an earlier use makes the log longer by %d", l.end.Load(), length, got)
 		}
 	}
 }
