@@ -308,8 +308,16 @@ func converse(t *testing.T, loop bool, parts ...string) (got []string) {
 		defer mu.Unlock()
 		got = append(got, fmt.Sprintf("%s, closed %v", seen, closed))
 	}
+	// one goroutine, because a bubble does not wait for a second one that waits for the first
+	sent := make(chan string, len(parts))
+	defer close(sent)
+	go func() {
+		for part := range sent {
+			io.WriteString(conn, part)
+		}
+	}()
 	for _, part := range parts {
-		go io.WriteString(conn, part)
+		sent <- part
 		note()
 	}
 	for _, wait := range []time.Duration{4 * time.Second, 9 * time.Second, time.Minute, 5 * time.Minute} {
