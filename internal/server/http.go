@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"tenaq/internal/api/framing"
@@ -100,8 +102,23 @@ func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
 		defer s.handlers.Done()
+		defer s.logPanic()
 		h.ServeHTTP(w, r)
 	})
+}
+
+// logPanic logs the panic of a handler, and lets it go on as one that only closes the connection:
+// what the HTTP server says of it has the level DEBUG, as what clients do wrong.
+func (s *Server) logPanic() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v != http.ErrAbortHandler {
+		s.cfg.Logger.Error("request failed", "error",
+			fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // newHTTP makes what serves one of the addresses.

@@ -355,3 +355,27 @@ func (p pipes) Accept() (net.Conn, error) {
 
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// The panic of a handler is an error that is logged. One that only closes the connection is not.
+func TestHandlerPanics(t *testing.T) {
+	var log bytes.Buffer
+	s := &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	for _, v := range []any{http.ErrAbortHandler, "a fault"} {
+		if log.Len() > 0 {
+			t.Errorf("logged %s", &log)
+		}
+		func() {
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Errorf("got panic %v, want one that closes the connection", got)
+				}
+			}()
+			s.counted(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(v) })).
+				ServeHTTP(nil, nil)
+		}()
+	}
+	if got := log.String(); !strings.Contains(got, `level=ERROR msg="request failed"`) ||
+		!strings.Contains(got, "a fault") {
+		t.Errorf("logged %s, want the fault as an error", got)
+	}
+}
