@@ -434,10 +434,9 @@ func (b *Broker) turn() *turn {
 	b.tick() // after everything that was taken has arrived
 	b.noteHold()
 	b.keepHouse(len(taken) > 0)
-	again := b.again
+	todo := slices.Concat(b.again, taken) // none may overtake one that was put off [POLL-9]
 	b.again = nil
-	late := slices.Concat(b.submitAll(t, again), b.submitAll(t, taken))
-	b.intake.putBack(late)
+	b.intake.putBack(b.submitAll(t, todo))
 	clear(taken) // the line may use its memory again much later
 	b.servePolls(t)
 	t.wait = b.engine.Commit()
