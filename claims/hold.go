@@ -13,14 +13,18 @@ import (
 //
 // The context that it returns ends with ctx, with stop, or with the cause ErrLost when the claim is
 // lost. That happens as soon as the ledger says so, and at Deadline at the latest, even if the
-// store does not answer. After that, the work continues without the claim. Complete, Fail and
-// Release end the renewals and leave the context as it is.
+// store does not answer. After Deadline, the context has ended when Hold returns. Work that goes on
+// then does so without the claim. Complete, Fail and Release end the renewals and leave the context
+// as it is.
 //
 // Stop waits until no renewal is in progress, at most a third of the lease if the store respects
 // contexts. It may be called more than once. A claim is renewed for as long as it is held, so give
 // Hold a context with a timeout if the work could hang.
 func (c *Claim) Hold(ctx context.Context) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
+	if time.Until(c.Deadline()) <= 0 {
+		cancel(ErrLost) // at once, because the caller looks before it begins
+	}
 	var running sync.WaitGroup
 	running.Go(func() { c.watch(held, cancel) })
 	running.Go(func() { c.beat(held) })

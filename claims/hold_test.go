@@ -322,3 +322,16 @@ func TestHoldOfALostClaim(t *testing.T) {
 		}
 	})
 }
+
+// The context of a claim whose time is over has ended when Hold returns.
+func TestHoldTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := acquire(t, newLedger(t, recordstest.NewMemory(), claims.Config{}), "k")
+		time.Sleep(time.Until(c.Deadline()))
+		held, stop := c.Hold(t.Context())
+		defer stop()
+		if context.Cause(held) != claims.ErrLost {
+			t.Errorf("got %v, want ErrLost at once", context.Cause(held))
+		}
+	})
+}

@@ -15,7 +15,7 @@ import (
 // call runs the handler over claimed messages and sets their err. If the context of the handler
 // ended before the handler returned, call returns the cause. If the handler does not return within
 // Config.Drain after that, call returns running, which is closed when the handler returns; err is
-// then not set.
+// then not set. A handler does not begin without the lease and the claim of each message.
 func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
 	defer cancel(nil)
@@ -24,6 +24,15 @@ func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
 		d.keep()
 		stop := context.AfterFunc(d.held, func() { cancel(d.whyEnded()) })
 		defer stop()
+		if why := d.whyEnded(); why != nil {
+			cancel(why) // without waiting for AfterFunc
+		}
+	}
+	if ctx.Err() != nil { // such as when other claims took longer than the first one lasts
+		for _, d := range unit {
+			d.err = context.Cause(ctx)
+		}
+		return nil, context.Cause(ctx)
 	}
 	defer time.AfterFunc(w.cfg.Timeout, end(ErrTimeout)).Stop()
 	if w.cfg.Stall > 0 {

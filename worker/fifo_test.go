@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tenaq/internal/testing/sqstest"
+	"tenaq/records/recordstest"
 	"tenaq/worker"
 )
 
@@ -226,6 +227,39 @@ func TestReceiveIsRepeated(t *testing.T) {
 		r.sleep(5 * time.Second)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q within seconds", got)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A handler does not begin with a claim that has run out while those of its batch were acquired.
+func TestBatchOutlivesClaim(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		slow := 0
+		r.store = &recordstest.Faulty{Store: r.store, Fault: func(c recordstest.Call) (f recordstest.Fault) {
+			if c.Op == recordstest.Put && strings.HasSuffix(c.Key, "c") && slow < 1 {
+				slow++
+				f.Delay = time.Minute
+			}
+			return f
+		}}
+		for _, body := range []string{"a", "b", "c"} {
+			r.send(body)
+		}
+		cfg := r.config(nil)
+		cfg.BatchSize = 3
+		cfg.Handler = batchFunc(func(ctx context.Context, messages []*worker.Message) error {
+			for _, m := range messages {
+				if late := time.Since(m.Claim().Deadline()); late > 0 {
+					t.Errorf("%s began %v after the end of its claim", m.Body, late)
+				}
+			}
+			return nil
+		})
+		stop := r.start(cfg)
+		r.sleep(time.Hour)
+		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) || slow == 0 {
+			t.Errorf("done %q, want all in order after a slow claim", got)
 		}
 		r.mustStop(stop)
 	})
