@@ -60,7 +60,7 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 		}
 		var l net.Listener = s.pipes
 		if certificate != nil {
-			// Nobody reads tickets from a pipe while the server writes them.
+			// The server writes tickets, and a pipe would block it until they are read.
 			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*certificate}, SessionTicketsDisabled: true})
 			s.client = &tls.Config{InsecureSkipVerify: true}
 		}

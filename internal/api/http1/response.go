@@ -152,7 +152,7 @@ func (w *response) Write(p []byte) (n int, err error) {
 	return len(p), w.err
 }
 
-// release lets go what is held, because the body goes on with p.
+// release adds what is held to the answer, because the body continues with p.
 func (w *response) release(p []byte) {
 	if held := w.held; len(held) > 0 {
 		w.endHead(held, false)

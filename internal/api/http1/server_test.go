@@ -217,7 +217,7 @@ func TestTLSWritesWhileIdle(t *testing.T) {
 	}, func(s *Server, l pipes) {
 		client, raw := net.Pipe()
 		c := &noted{Conn: raw}
-		// Nobody reads tickets from a pipe while the server writes them.
+		// The server writes tickets, and a pipe would block it until they are read.
 		l.conns <- tls.Server(c, &tls.Config{Certificates: plain.TLS.Certificates, SessionTicketsDisabled: true})
 		conn := tls.Client(client, &tls.Config{InsecureSkipVerify: true})
 		for range 2 {
