@@ -88,7 +88,7 @@ func TestKilledTogether(t *testing.T) {
 	}
 }
 
-// killTogether kills a child when it has printed that many answers, and notes the last of each hand.
+// killTogether kills a child after that many answers, and notes the last one of each hand.
 func killTogether(t *testing.T, path string, after int, answered *[hands]int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
