@@ -36,7 +36,8 @@ import (
 // syncing the directory. Nothing says in which order a file system makes these changes durable, nor
 // that the manifest was listed before its marker was. A disk syncs the directory between the steps.
 //
-// It writes logs ahead, see logFile, and gives only the beginning of a log that is being written.
+// A disk also writes logs ahead (logFile), and of a log that is being written it lets only the
+// beginning be read.
 type disk struct {
 	vfs.FS
 	fail func(what string, err error)
@@ -239,7 +240,7 @@ func (f file) SyncTo(length int64) (full bool, err error) {
 	return full, f.disk.check("sync", f.name, err)
 }
 
-// A table is one that Pebble reads, or a blob file. Where it ends is not for the disk to judge:
+// A table is a table or a blob file that Pebble reads. Where it ends is not for the disk to judge:
 // Pebble knows how long it should be.
 type table struct {
 	vfs.File

@@ -134,9 +134,9 @@ func TestReadDamaged(t *testing.T) {
 			for kind, n := range tried {
 				t.Logf("%-20s %3d tried, %3d %% of the rows kept", kind, n, kept[kind]/n)
 			}
-			for kind, least := range map[string]int{"witness bytes": 100, "OPTIONS- bytes": 100, ".sst bytes": 30, ".log bytes": 30} {
-				if n := tried[kind]; n > 0 && kept[kind]/n < least {
-					t.Errorf("%s: %d %% of the rows are kept, want at least %d", kind, kept[kind]/n, least)
+			for _, kind := range []string{"witness bytes", "OPTIONS- bytes"} {
+				if n := tried[kind]; kept[kind] < n*100 {
+					t.Errorf("%s: %d %% of the rows are kept, want all", kind, kept[kind]/n)
 				}
 			}
 		})
