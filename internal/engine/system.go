@@ -1,6 +1,10 @@
 package engine
 
-import "tenaq/internal/engine/row"
+import (
+	"crypto/sha256"
+
+	"tenaq/internal/engine/row"
+)
 
 // system is the system row in memory.
 type system struct {
@@ -86,6 +90,10 @@ func (op *Start) apply(e *Engine, c *Command) *Error {
 			s.GraceFrom, s.GraceUntil = from, until
 			e.noteHidden(until)
 		}
+	}
+	if s.IDKey == [16]byte{} { // the first start of the store, or of this version
+		sum := sha256.Sum256(append([]byte("message ids "), c.Seed[:]...))
+		copy(s.IDKey[:], sum[:])
 	}
 	s.Clean, s.Stamp, s.dirty = false, c.Now, true
 	return nil

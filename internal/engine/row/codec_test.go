@@ -86,12 +86,14 @@ func samples() []sample {
 	fifoState.Buckets = []int64{sampleTime/DedupBucket - 1, sampleTime / DedupBucket}
 	elders := fifoState
 	elders.ElderLow = Pos{At: sampleTime - 7, Seq: 21}
-	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2}
+	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2, Unowned: true}
 	held := sys
 	sys.NextTask = 1 // what a row of version 1 does not have
 	held.HeldFrom, held.NextTask, held.HeldUntil = sampleTime-3, 17, MaxTime
 	noted := held
 	noted.HeldUntil = sampleTime + 600000
+	keyed := noted
+	keyed.IDKey, keyed.Unowned, keyed.Fallen, keyed.Swept = sampleIncarned, false, true, sampleID
 	content := Content{
 		Body:    "hello\x00\nwörld",
 		BodyMD5: sampleID,
@@ -151,7 +153,8 @@ func samples() []sample {
 		{"system-2", SystemKey(), nil, readSystem, held},
 		{"system-3", SystemKey(), nil, readSystem, held},
 		{"system-4", SystemKey(), nil, readSystem, held},
-		{"system-5", SystemKey(), noted.Encode(nil), readSystem, noted},
+		{"system-5", SystemKey(), nil, readSystem, noted},
+		{"system-6", SystemKey(), keyed.Encode(nil), readSystem, keyed},
 		{"queue", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
 		{"queue-2", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, fifo}},
 		{"queue-3", QueueKey(sampleName), guarded.Encode(nil), queueOf, namedQueue{sampleName, guarded}},
@@ -320,7 +323,7 @@ func again[T any](t *testing.T, v T, encode func(T) []byte, decode func([]byte) 
 }
 
 func FuzzSystem(f *testing.F) {
-	seed(f, "system", "system-2", "system-3", "system-4", "system-5")
+	seed(f, "system", "system-2", "system-3", "system-4", "system-5", "system-6")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := DecodeSystem(b); ok {
 			again(t, s, func(s System) []byte { return s.Encode(nil) }, DecodeSystem)

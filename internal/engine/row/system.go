@@ -19,6 +19,16 @@ type System struct {
 	HeldFrom  int64  // the last time before expiry was held; zero while it is not
 	HeldUntil int64  // when expiry goes on if nothing happens; zero while it is not held
 	NextTask  uint64 // number of the next move task
+
+	IDKey [16]byte // masks the places in message ids; zero before the first start
+
+	// Unowned says that there may be spaces without an owner row, which versions before 6 took.
+	Unowned bool
+
+	// Fallen says that rows in moved may name spaces that have fallen. They are removed step by
+	// step, in the order of their ids. Swept is the last id that was looked at.
+	Fallen bool
+	Swept  MessageID
 }
 
 func (s *System) Encode(b []byte) []byte {
@@ -41,12 +51,22 @@ func (s *System) parts(c *Codec) {
 	} else if s.HeldFrom != 0 {
 		s.HeldUntil = MaxTime // a version that did not note it
 	}
+	if version < 6 {
+		s.Unowned = true
+		return
+	}
+	c.ID(&s.IDKey)
+	c.bool(&s.Unowned, &s.Fallen)
+	if s.Fallen {
+		c.ID((*[16]byte)(&s.Swept))
+	}
 }
 
 // systemVersion is the version of the system row. Versions 2 to 4 hold the same. Version 3 keeps
-// out programs that cannot read state rows of version 3, and version 4 those that cannot read queue
-// rows of version 3.
-const systemVersion = 5
+// out programs that cannot read state rows of version 3, version 4 those that cannot read queue
+// rows of version 3, and version 6 those that do not know how messages are found, and all else that
+// came with it: newer message, delivery and task rows, reasons, history and records.
+const systemVersion = 6
 
 // StampedVersion is the first version in which no row is later than the stamp, even after a power
 // cut.
