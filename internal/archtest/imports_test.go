@@ -106,6 +106,7 @@ var may = map[string][]string{
 		"internal/api/handle", "internal/broker", "internal/engine", "internal/observe/monitor", // of the leader, in its tests
 	},
 	"internal/api/v1": {
+		"claims", "records", // which it serves over HTTP
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",
 	},
@@ -129,8 +130,9 @@ var may = map[string][]string{
 	"outbox/internal/layout": {"outbox"},
 	"outbox/pgoutbox":        {"internal/work/backoff", "internal/work/pgdb", "outbox", "outbox/internal/layout", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
-	"redrive":                {"claims", "internal/work/backoff", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"redrive":                {"claims", "internal/work/backoff", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":    {"records", "internal/testing/proof", "github.com/anishathalye/porcupine"},
+	"records/serverrecords":  {"internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/service/sqs"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"internal/work/backoff", "internal/work/parallel", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
@@ -152,6 +154,7 @@ var may = map[string][]string{
 	"internal/work/invalid":   {},
 	"internal/work/parallel":  {},
 	"internal/work/sqsqueue":  {"github.com/aws/aws-sdk-go-v2/..."},
+	"internal/work/v1client":  {"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go"},
 	"internal/work/trail":     {"internal/work/clip", "internal/work/sqslimits", "records", "github.com/aws/aws-sdk-go-v2/..."},
 
 	// Programs to start from. They use what a stranger can use.
@@ -201,7 +204,7 @@ var may = map[string][]string{
 
 	// What commands share, and what a server and the commands share.
 	"internal/cli": {
-		"internal/observe/metric", "internal/work/sqslimits", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
+		"internal/observe/metric", "internal/work/sqslimits", "internal/work/v1client", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
 	},
@@ -252,7 +255,7 @@ var commandsMay = []string{
 var testsMay = []string{
 	"claims", "internal/api/v1", "worker", "workertest", "go.opentelemetry.io/otel/...", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
 	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
-	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/sqliterecords",
+	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/serverrecords", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox", "outbox/sqliteoutbox",
 	"internal/engine/verify",
 	"github.com/anishathalye/porcupine",

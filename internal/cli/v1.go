@@ -1,13 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,9 +10,10 @@ import (
 	"strings"
 	"time"
 
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/smithy-go"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/spf13/cobra"
+
+	"tenaq/internal/work/v1client"
 )
 
 // Limits of what is asked for at a time, and of a body and a reason in a table.
@@ -127,14 +123,12 @@ func (q *PeekedQueue) DeadLettersText() string {
 }
 
 // V1Header is the header by which answers of /v1 are recognized.
-const V1Header = "Tenaq-Api"
+const V1Header = v1client.Header
 
 // A V1Client reads what a tenaq server shows beside the SQS API.
 type V1Client struct {
 	C    *Client // its endpoint, credentials and errors
-	HTTP interface {
-		Do(*http.Request) (*http.Response, error)
-	}
+	HTTP sqs.HTTPClient
 	Lack string // what another server lacks, and what to do: the end of an error
 }
 
@@ -172,20 +166,6 @@ func (f *ClientFlags) RunV1(
 		}
 		return do(cmd.Context(), v, args)
 	}
-}
-
-// Sign signs a request like those of the SQS API, if there are credentials.
-func (v *V1Client) Sign(ctx context.Context, req *http.Request, body []byte) error {
-	if v.C.Client == nil || v.C.Options().Credentials == nil {
-		return nil
-	}
-	keys, err := v.C.Options().Credentials.Retrieve(ctx)
-	if err != nil {
-		return Codedf(ExitFailed, "there are no credentials for %s: %v", v.C.Endpoint, err)
-	}
-	sum := sha256.Sum256(body)
-	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs",
-		v.C.Options().Region, time.Now())
 }
 
 func (v *V1Client) Missing() error { return Codedf(ExitUsage, "%s %s", v.C.Endpoint, v.Lack) }
@@ -242,65 +222,32 @@ func pages[P any](
 func (v *V1Client) Get(
 	ctx context.Context, doing, queue, path string, query url.Values, answer any,
 ) error {
-	return v.do(ctx, http.MethodGet, doing, queue, path+"?"+query.Encode(), nil, answer)
+	ctx, cancel := v.C.Bound(ctx, 0)
+	defer cancel()
+	return v.Explain(ctx, doing, queue, v.API().Get(ctx, path, query, answer))
 }
 
 // Post sends a document to a path below /v1.
 func (v *V1Client) Post(ctx context.Context, doing, about, path string, in, answer any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	return v.do(ctx, http.MethodPost, doing, about, path, body, answer)
-}
-
-func (v *V1Client) do(
-	ctx context.Context, method, doing, queue, path string, in []byte, answer any,
-) error {
 	ctx, cancel := v.C.Bound(ctx, 0)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, v.C.Endpoint.URL+"/v1"+path,
-		bytes.NewReader(in))
-	if err != nil {
-		return Usagef("%s is not an address to ask at: %v", v.C.Endpoint, err)
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if err := v.Sign(ctx, req, in); err != nil {
-		return err
-	}
-	resp, err := v.HTTP.Do(req)
-	if err != nil {
-		return v.C.Explain(doing, queue, WithCause(ctx, err))
-	}
-	defer resp.Body.Close()
-	if resp.Header.Get(V1Header) == "" {
-		return v.Missing()
-	}
-	if resp.StatusCode == http.StatusOK {
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return v.C.Explain(doing, queue, WithCause(ctx, err))
-		}
-		if err := json.Unmarshal(body, answer); err != nil {
-			return Codedf(ExitFailed, "%s: this version cannot read the answer of %s: %v",
-				strings.TrimSpace(doing+" "+queue), v.C.Endpoint, err)
-		}
-		return nil
-	}
-	return v.Refusal(resp, doing, queue)
+	return v.Explain(ctx, doing, about, v.API().Post(ctx, path, in, answer))
 }
 
-func (v *V1Client) Refusal(resp *http.Response, doing, queue string) error {
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return v.C.Explain(doing, queue, err)
+// API is the client whose errors Explain explains.
+func (v *V1Client) API() *v1client.Client {
+	c := &v1client.Client{URL: v.C.Endpoint.URL, HTTP: v.HTTP}
+	if v.C.Client != nil {
+		o := v.C.Options()
+		c.Credentials, c.Region = o.Credentials, o.Region
 	}
-	var refusal struct{ Code, Message string }
-	if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
-		refusal.Code = http.StatusText(resp.StatusCode)
+	return c
+}
+
+// Explain is Client.Explain for errors of API.
+func (v *V1Client) Explain(ctx context.Context, doing, about string, err error) error {
+	if err == v1client.ErrOther {
+		return v.Missing()
 	}
-	return v.C.Explain(doing, queue,
-		&smithy.GenericAPIError{Code: refusal.Code, Message: refusal.Message})
+	return v.C.Explain(doing, about, WithCause(ctx, err))
 }

@@ -17,6 +17,7 @@ import (
 	"tenaq/internal/server"
 	"tenaq/internal/server/backup"
 	"tenaq/internal/settings"
+	"tenaq/internal/work/v1client"
 )
 
 const backupLack = "cannot make backups: this needs a tenaq server of this version"
@@ -153,27 +154,18 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // open requests a backup and returns the stream.
 func open(ctx context.Context, v *cli.V1Client) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, v.C.Endpoint.URL+"/v1/backup",
-		http.NoBody)
-	if err != nil {
-		return nil, cli.Usagef("%s is not an address to ask at: %v", v.C.Endpoint, err)
-	}
-	if err := v.Sign(ctx, req, nil); err != nil {
-		return nil, err
-	}
-	resp, err := v.HTTP.Do(req)
+	resp, err := v.API().Do(ctx, http.MethodPost, "/backup", nil)
+	refusal, refused := errors.AsType[*v1client.Error](err)
 	switch {
+	case refused && refusal.Status == http.StatusNotFound:
+		return nil, v.Missing()
 	case err != nil:
-		return nil, v.C.Explain("take a backup", "", cli.WithCause(ctx, err))
-	case resp.StatusCode == http.StatusOK && resp.Header.Get(cli.V1Header) != "" &&
-		strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-tar"):
-		return resp.Body, nil
-	}
-	defer resp.Body.Close()
-	if resp.Header.Get(cli.V1Header) == "" || resp.StatusCode == http.StatusNotFound {
+		return nil, v.Explain(ctx, "take a backup", "", err)
+	case !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-tar"):
+		resp.Body.Close()
 		return nil, v.Missing()
 	}
-	return nil, v.Refusal(resp, "take a backup", "")
+	return resp.Body, nil
 }
 
 // cutOff explains why a backup is incomplete.
