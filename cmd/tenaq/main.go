@@ -132,8 +132,8 @@ func newRoot(a *cli.App) *cobra.Command {
 		alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
 		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
-	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewRecordsCmd(a),
-		outbox.NewCmd(a))
+	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
+		claims.NewRecordsCmd(a), outbox.NewCmd(a))
 	add("", demo.NewCmd(a), newEnvCmd(a), cli.NewVersionCmd(a))
 	cli.AsGroup(root)
 	withVersionFlag(a, root)
