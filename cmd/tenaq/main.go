@@ -134,7 +134,7 @@ func newRoot(a *cli.App) *cobra.Command {
 		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
 	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
 		claims.NewRecordsCmd(a), outbox.NewCmd(a))
-	add("", demo.NewCmd(a), newEnvCmd(a), cli.NewVersionCmd(a))
+	add("", demo.NewCmd(a), newEnvCmd(a), newTokenCmd(a), cli.NewVersionCmd(a))
 	cli.AsGroup(root)
 	withVersionFlag(a, root)
 	withHelpCommand(root)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 
 	"tenaq/internal/api/handle"
@@ -31,6 +33,14 @@ func sealKey(store kv.Store) ([]byte, error) {
 		return nil, &Error{ErrStorage, err}
 	}
 	return value[1:], nil
+}
+
+// tokenSecret derives the secret of bearer tokens from the key of receipt handles. So tokens stay
+// valid across restarts as well, and on every node that may lead. [V1-6]
+func tokenSecret(key []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("tenaq bearer tokens"))
+	return mac.Sum(nil)
 }
 
 func newSecret() []byte {

@@ -43,6 +43,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 	if err != nil {
 		return nil, err
 	}
+	s.door.SetTokenSecret(tokenSecret(key))
 	cfg := broker.Config{
 		Store: store,
 		Engine: engine.Config{
@@ -91,6 +92,8 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Intake:    s.intake,
 		Logger:    s.cfg.Logger,
 		PublicURL: s.cfg.PublicURL,
+		Version:   s.cfg.Version,
+		Actions:   Actions(),
 		Monitor:   v.alarms,
 		Backup:    s.backups.begin,
 	})

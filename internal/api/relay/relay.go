@@ -83,9 +83,16 @@ func (h *Handler) Drain() { h.drain() }
 
 // An api is what a node that does not lead must know about the API of a request.
 type api struct {
-	service string                      // that a signature must be for
+	service string                      // that a signature must be for; empty for /v1
 	check   func(r *http.Request) error // what can be refused by the headers
 	refuse  func(w http.ResponseWriter, r *http.Request, err error) (code string)
+}
+
+func (a api) authenticate(door *auth.Door, r *http.Request) (auth.Pending, error) {
+	if a.service == "" {
+		return door.AuthenticateV1(r)
+	}
+	return door.Authenticate(r, a.service)
 }
 
 func apiOf(r *http.Request) api {
@@ -93,7 +100,7 @@ func apiOf(r *http.Request) api {
 	case cloudwatch.Is(r):
 		return api{service: "monitoring", refuse: cloudwatch.Refuse}
 	case v1.Is(r):
-		return api{service: "sqs", refuse: v1.Refuse}
+		return api{refuse: v1.Refuse}
 	}
 	return api{service: "sqs", check: sqs.Check, refuse: sqs.Refuse}
 }
@@ -185,7 +192,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, api api) (intake.
 	if wire.HeadersTooLarge(r) {
 		return intake.Body{}, wire.ErrHeaders
 	}
-	pending, err := h.cfg.Door.Authenticate(r, api.service)
+	pending, err := api.authenticate(h.cfg.Door, r)
 	if err == nil && api.check != nil {
 		err = api.check(r)
 	}

@@ -44,7 +44,7 @@ var protocols = []struct{ name, request, kind, failure string }{
 	{"CloudWatch Query", form("Action=DescribeAlarms&Version=2010-08-01", monitoring), "text/xml", `<Code>`},
 	{"CloudWatch JSON", json(cloudwatchTarget, "{}"), "application/x-amz-json-1.0", `"__type":"com.amazon`},
 	{"CloudWatch CBOR", post(cborPath, "\xa0", "smithy-protocol: rpc-v2-cbor", "Content-Type: application/cbor"), "application/cbor", "__type"},
-	{"/v1", get("GET", "/v1/queues"), "application/json", `{"code":"`},
+	{"/v1", get("GET", "/v1/queues"), "application/problem+json", `"code":"`},
 }
 
 var random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)

@@ -1,6 +1,7 @@
 package sqs
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -35,8 +36,12 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 	if err != nil {
 		return err.Error() + "\n"
 	}
+	kind := "application/json"
+	if resp.StatusCode >= 400 {
+		kind, body = "application/problem+json", shortProblem(t, resp, body)
+	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Tenaq-Api": "1",
+		"Content-Type": kind, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Tenaq-Api": "1",
 	} {
 		if got := resp.Header.Get(name); got != want {
 			t.Errorf("%s: %s is %q, want %q [PEEK-7]", path, name, got, want)
@@ -51,6 +56,33 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 	})
 	body = strings.ReplaceAll(body, `{"messageId"`, "\n"+`{"messageId"`) // a message on each line
 	return line + "\n" + strings.TrimSuffix(s.hide(body), "\n") + "\n"
+}
+
+// shortProblem checks a problem document and returns what scripts show of it. [V1-4]
+func shortProblem(t *testing.T, resp *http.Response, body string) string {
+	t.Helper()
+	if body == "" {
+		return "" // of HEAD
+	}
+	var p struct {
+		Type, Title, Detail, Instance, Code, Message string
+		Status                                       int
+	}
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		t.Errorf("%v in %s", err, body)
+	}
+	if p.Type != "urn:tenaq:error:"+p.Code || p.Title != http.StatusText(resp.StatusCode) || p.Status != resp.StatusCode || p.Detail != p.Message ||
+		p.Instance != "urn:uuid:"+resp.Header.Get("X-Amzn-Requestid") {
+		t.Errorf("a problem is %s [V1-4]", body)
+	}
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{p.Code, p.Message})
+	return b.String()
 }
 
 // What is asked of /v1 is counted under names of its own, and bodies that were asked for give their

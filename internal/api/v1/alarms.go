@@ -3,7 +3,6 @@ package v1
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,21 +34,16 @@ type shownAlarm struct {
 	Commands      []string    `json:"commands,omitempty"` // that show more
 }
 
-// alarms answers GET /v1/alarms?state=. [ALARM-50]
-func (c *call) alarms() (answer, error) {
-	q := c.query("state")
-	state := alarm.State(q.text("state"))
-	if states := []alarm.State{"", alarm.OK, alarm.Alarm, alarm.Insufficient}; q.err == nil &&
-		!slices.Contains(states, state) {
-		q.err = errValue("state", string(state), "OK, ALARM or INSUFFICIENT_DATA")
-	}
-	if q.err != nil {
-		return answer{}, q.err
-	}
+type alarmsIn struct {
+	State alarm.State `query:"state" enum:"OK,ALARM,INSUFFICIENT_DATA"`
+}
+
+// alarms answers GET /v1/alarms. [ALARM-50]
+func (c *call) alarms(in alarmsIn) (alarmList, error) {
 	m := c.cfg.Monitor
 	list := alarmList{Alarms: []shownAlarm{}, Silences: m.Silences(), Actions: m.ActionNames()}
 	for _, s := range m.Status() {
-		if state != "" && s.State != state {
+		if in.State != "" && s.State != in.State {
 			continue
 		}
 		a := shownAlarm{
@@ -66,74 +60,64 @@ func (c *call) alarms() (answer, error) {
 		}
 		list.Alarms = append(list.Alarms, a)
 	}
-	return answer{body: list}, nil
+	return list, nil
+}
+
+// A changeList is the answer to GET /v1/alarms/history.
+type changeList struct {
+	Changes []monitor.Change `json:"changes"`
 }
 
 // alarmHistory answers GET /v1/alarms/history: how states have changed, as far back as is known.
-func (c *call) alarmHistory() (answer, error) {
-	if q := c.query(); q.err != nil {
-		return answer{}, q.err
-	}
+func (c *call) alarmHistory(none) (changeList, error) {
 	changes := c.cfg.Monitor.History()
 	if changes == nil {
 		changes = []monitor.Change{}
 	}
-	return answer{body: struct {
-		Changes []monitor.Change `json:"changes"`
-	}{changes}}, nil
+	return changeList{changes}, nil
 }
 
-// posted returns the handler of a route whose requests are JSON.
-func posted[In any](serve func(c *call, in In) (any, error)) func(c *call) (answer, error) {
-	return func(c *call) (answer, error) {
-		var in In
-		if err := c.read(&in); err != nil {
-			return answer{}, err
-		}
-		body, err := serve(c, in)
-		return answer{body: body}, asAlarmError(err)
-	}
+type silenceIn struct {
+	Match  string `json:"match" doc:"pattern of alarm names, such as orders/*"`
+	For    string `json:"for" doc:"duration such as 2h; 0s ends a silence"`
+	Reason string `json:"reason,omitempty"`
 }
 
-type silenceRequest struct {
-	Match  string `json:"match"`
-	For    string `json:"for"`
-	Reason string `json:"reason"`
+// A silenced is the answer to POST /v1/alarms/silence.
+type silenced struct {
+	About    int               `json:"about"` // alarms that are known now
+	Silences []monitor.Silence `json:"silences"`
 }
 
-// silence answers POST /v1/alarms/silence: {"match": "orders/*", "for": "2h", "reason": "..."}; for
-// 0s it ends one. [ALARM-49]
-func silence(c *call, in silenceRequest) (any, error) {
+// silence answers POST /v1/alarms/silence. [ALARM-49]
+func (c *call) silence(in silenceIn) (silenced, error) {
 	d, err := time.ParseDuration(in.For)
 	if err != nil || d < 0 {
-		return nil, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
+		return silenced{}, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
 	}
 	m := c.cfg.Monitor
 	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(),
 		Reason: in.Reason})
-	return struct {
-		About    int               `json:"about"` // alarms that are known now
-		Silences []monitor.Silence `json:"silences"`
-	}{about, m.Silences()}, err
+	return silenced{about, m.Silences()}, asAlarmError(err)
 }
 
-type alarmRequest struct {
-	Alarm string `json:"alarm"`
+type alarmIn struct {
+	Alarm string `json:"alarm" doc:"name of the alarm, such as orders/expired"`
 }
 
-// acknowledge answers POST /v1/alarms/acknowledge: {"alarm": "orders/expired"}. [ALARM-47]
-func acknowledge(c *call, in alarmRequest) (any, error) {
-	return struct{}{}, c.cfg.Monitor.Acknowledge(in.Alarm)
+// acknowledge answers POST /v1/alarms/acknowledge. [ALARM-47]
+func (c *call) acknowledge(in alarmIn) (none, error) {
+	return none{}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm))
 }
 
-type actionRequest struct {
-	Action string `json:"action"`
+type actionIn struct {
+	Action string `json:"action" doc:"name of an action that the configuration declares"`
 }
 
-// testAction answers POST /v1/alarms/test: {"action": "team"}. It runs an action that is declared,
-// and no other. [ALARM-43]
-func testAction(c *call, in actionRequest) (any, error) {
-	return struct{}{}, c.cfg.Monitor.Try(c, in.Action)
+// testAction answers POST /v1/alarms/test. It runs an action that is declared, and no other.
+// [ALARM-43]
+func (c *call) testAction(in actionIn) (none, error) {
+	return none{}, asAlarmError(c.cfg.Monitor.Try(c, in.Action))
 }
 
 // asAlarmError turns an error of the monitor into one of /v1.

@@ -24,23 +24,25 @@ const backupPause = 2 * time.Minute
 var errBackupRunning = &Error{http.StatusTooManyRequests, "BackupInProgress",
 	"A backup is already in progress: try again when it is done."}
 
+// A tarball is a backup as an answer.
+type tarball struct{ Backup }
+
+func (tarball) kind() string { return "application/x-tar" }
+
 // backup answers POST /v1/backup with a stream. The backup is of all accounts. [DUR-30]
-func (c *call) backup() (answer, error) {
-	if q := c.query(); q.err != nil {
-		return answer{}, q.err
-	}
+func (c *call) backup(none) (tarball, error) {
 	b, err := c.cfg.Backup(c.Context)
 	if errors.Is(err, ErrBackupRunning) {
-		return answer{}, errBackupRunning
+		return tarball{}, errBackupRunning
 	}
-	return answer{stream: b}, err
+	return tarball{b}, err
 }
 
 // stream answers with a backup. If the backup cannot be finished, the connection is cut, so that
 // the client cannot take the part for the whole. It returns the code under which the request is
 // counted.
-func (h *Handler) stream(w http.ResponseWriter, b Backup) (code string) {
-	setHeader(w, "application/x-tar")
+func (b tarball) stream(h *Handler, w http.ResponseWriter) (code string) {
+	setHeader(w, b.kind())
 	control := http.NewResponseController(w)
 	// the one of the request would end the stream in the middle
 	_ = control.SetReadDeadline(time.Time{})

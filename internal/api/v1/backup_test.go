@@ -31,7 +31,7 @@ func TestBackupIsCutOff(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("the disk is broken")} {
 		b := &halfBackup{err: failure}
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if h.stream(w, b) == clientGone {
+			if (tarball{b}).stream(h, w) == clientGone {
 				panic(http.ErrAbortHandler)
 			}
 		}))

@@ -55,53 +55,51 @@ func IsCluster(r *http.Request) bool {
 }
 
 // cluster answers GET /v1/cluster.
-func (c *call) cluster() (answer, error) {
-	if q := c.query(); q.err != nil {
-		return answer{}, q.err
-	}
-	return answer{body: c.control.Status(c)}, nil
+func (c *call) cluster(none) (cluster.Status, error) { return c.control.Status(c), nil }
+
+type nodeIn struct {
+	Node string `json:"node" doc:"id of a node, a beginning of it, or its address"`
 }
 
-type nodeRequest struct {
-	Node string `json:"node"`
-}
-
-// join answers POST /v1/cluster/join: {"node": "10.0.0.4:9326"}. The node gets its vote when it has
-// caught up.
-func join(c *call, in nodeRequest) (any, error) {
+// join answers POST /v1/cluster/join. The node gets its vote when it has caught up.
+func (c *call) join(in nodeIn) (none, error) {
 	if in.Node == "" {
-		return nil, errNoNode("node")
+		return none{}, errNoNode("node")
 	}
-	return struct{}{}, asClusterError(c.control.Join(c, in.Node))
+	return none{}, asClusterError(c.control.Join(c, in.Node))
 }
 
-// remove answers POST /v1/cluster/remove: {"node": "3f9c"}.
-func remove(c *call, in nodeRequest) (any, error) {
+// remove answers POST /v1/cluster/remove.
+func (c *call) remove(in nodeIn) (none, error) {
 	if in.Node == "" {
-		return nil, errNoNode("node")
+		return none{}, errNoNode("node")
 	}
-	return struct{}{}, asClusterError(c.control.Remove(c, in.Node))
+	return none{}, asClusterError(c.control.Remove(c, in.Node))
 }
 
-type replaceRequest struct {
-	Old string `json:"old"`
-	New string `json:"new"`
+type replaceIn struct {
+	Old string `json:"old" doc:"the node that leaves"`
+	New string `json:"new" doc:"the node that takes its place"`
 }
 
-// replace answers POST /v1/cluster/replace: {"old": "3f9c", "new": "10.0.0.4:9326"}.
-func replace(c *call, in replaceRequest) (any, error) {
+// replace answers POST /v1/cluster/replace.
+func (c *call) replace(in replaceIn) (none, error) {
 	switch {
 	case in.Old == "":
-		return nil, errNoNode("old")
+		return none{}, errNoNode("old")
 	case in.New == "":
-		return nil, errNoNode("new")
+		return none{}, errNoNode("new")
 	}
-	return struct{}{}, asClusterError(c.control.Replace(c, in.Old, in.New))
+	return none{}, asClusterError(c.control.Replace(c, in.Old, in.New))
 }
 
-// transfer answers POST /v1/cluster/transfer: {"node": "3f9c"}, or {} for any node.
-func transfer(c *call, in nodeRequest) (any, error) {
-	return struct{}{}, asClusterError(c.control.Transfer(c, in.Node))
+type transferIn struct {
+	Node string `json:"node,omitempty" doc:"the node that shall lead; any node when empty"`
+}
+
+// transfer answers POST /v1/cluster/transfer.
+func (c *call) transfer(in transferIn) (none, error) {
+	return none{}, asClusterError(c.control.Transfer(c, in.Node))
 }
 
 func errNoNode(name string) error {

@@ -82,12 +82,12 @@ func TestCluster(t *testing.T) {
 		{"POST", "/v1/cluster/transfer", asJSON, `{"node":"3f"}`, nil, 200, "{}", "transfer 3f"},
 		{"POST", "/v1/cluster/transfer", asJSON, `{}`, nil, 200, "{}", "transfer "},
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, fmt.Errorf("%w x: the members are n1:9326", cluster.ErrUnknownNode),
-			404, `{"code":"NodeNotFound","message":"unknown node x: the members are n1:9326"}`, "remove x"},
+			404, `"code":"NodeNotFound","message":"unknown node x: the members are n1:9326"}`, "remove x"},
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, fmt.Errorf("%w: start n2 first", cluster.ErrRefused),
-			409, `{"code":"Refused","message":"start n2 first"}`, "remove x"},
+			409, `"code":"Refused","message":"start n2 first"}`, "remove x"},
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, cluster.ErrNotLeader, 503, "ServiceUnavailable", "remove x"},
 		{"POST", "/v1/cluster/remove", asJSON, `{"node":"x"}`, errors.New("it is not known: look again"), 500,
-			`{"code":"ChangeFailed","message":"it is not known: look again"}`, "remove x"},
+			`"code":"ChangeFailed","message":"it is not known: look again"}`, "remove x"},
 	} {
 		control := &recordedControl{err: tt.err}
 		r := httptest.NewRequest(tt.method, "http://localhost"+tt.path, strings.NewReader(tt.body))

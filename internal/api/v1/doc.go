@@ -3,16 +3,19 @@
 //
 // Each resource has a file: queues.go, messages.go, fate.go, alarms.go, backup.go and cluster.go
 // for /v1, health.go for the admin address. To add a route, write its handler into the file of its
-// resource and enter it in routes.go. The handler of /v1/cluster is one of its own, because it
-// needs no broker.
+// resource and enter it in routes.go, with a struct for its input and one for its answer. The table
+// there reads requests, refuses what they must not have, and writes the OpenAPI document. The
+// handler of /v1/cluster is one of its own, because it needs no broker.
 //
 // What the package guarantees:
 //
 //   - No route of /v1 is served without a Principal that may use it.
-//   - Routes under /v1/queues only read. [PEEK-7]
-//   - A web page cannot make a browser change anything: routes that change something take a POST of
-//     JSON.
+//   - Routes that read change nothing. [PEEK-7]
+//   - A web page cannot make a browser change anything: routes that change something take no GET,
+//     and their bodies must be JSON. [V1-5]
 //   - An unknown parameter is refused, because a misspelt one would otherwise be ignored silently.
+//     [V1-3]
+//   - Every refusal is a problem document with the id of its request. [V1-4]
 //
 // It leaves the state of queues to broker, alarms to monitor, and the cluster to its node.
 package v1

@@ -3,29 +3,61 @@ package v1
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
 )
 
-// An Error is a refusal as /v1 shows it.
+// An Error is a refusal of /v1.
 type Error struct {
 	status  int
-	Code    string `json:"code"`
-	Message string `json:"message"`
+	Code    string
+	Message string
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-var (
-	errNotFound = &Error{http.StatusNotFound, "NotFound",
-		"Unknown path. The paths are /v1/queues, /v1/queues/NAME/messages, /v1/queues/NAME/fate, /v1/alarms and /v1/backup, and /v1/cluster on a node of a cluster."}
-	errMethod = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"This path only reads: use GET."}
-	errPost = &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"This path changes something: use POST."}
-)
+// A problem is an error as clients see it, as RFC 9457 has it. Code and Message are what answers
+// had before they were problem documents; Detail is the same text as Message. [V1-4]
+type problem struct {
+	Type     string `json:"type" doc:"names the kind of error: urn:tenaq:error: and the code"`
+	Title    string `json:"title" doc:"what the status means"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail" doc:"what happened, and what to do"`
+	Instance string `json:"instance" doc:"the id of the request, as in x-amzn-RequestId"`
+	Code     string `json:"code" doc:"the code that the SQS API has for the error, if it has one"`
+	Message  string `json:"message" doc:"the same as detail"`
+}
+
+// problemType is the Content-Type of a problem.
+const problemType = "application/problem+json"
+
+func (e *Error) problem(requestID string) problem {
+	return problem{
+		Type: "urn:tenaq:error:" + e.Code, Title: http.StatusText(e.status), Status: e.status,
+		Detail: e.Message, Instance: "urn:uuid:" + requestID, Code: e.Code, Message: e.Message,
+	}
+}
+
+// errNotFound refuses a path that the handler does not serve.
+var errNotFound = &Error{http.StatusNotFound, "NotFound",
+	"Unknown path: GET /v1/openapi.json lists all paths, and GET /v1 the features of this server."}
+
+// errMethod refuses a method for a path that takes others.
+func errMethod(allow []string) error {
+	return &Error{http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"This path does not take the method: use " + alternatives(allow) + "."}
+}
+
+// allowed is the header Allow of a path with some methods.
+func allowed(methods []string) string {
+	if i := slices.Index(methods, http.MethodGet); i >= 0 {
+		methods = slices.Insert(slices.Clone(methods), i+1, http.MethodHead)
+	}
+	return strings.Join(methods, ", ")
+}
 
 func errValue(name, value, want string) error {
 	return sqswire.Errorf(sqswire.InvalidParameterValue,

@@ -29,6 +29,11 @@ type Config struct {
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string
 
+	// Version is that of the program, and Actions are all actions that a key can be allowed, for
+	// GET /v1. Without Actions these are the actions of this package.
+	Version string
+	Actions []string
+
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
 
@@ -51,18 +56,21 @@ type call struct {
 	context.Context
 	*Handler
 	request   *http.Request
+	route     *route
+	path      map[string]string // what stands for the names in the path of the route
 	principal auth.Principal
-	queue     string // that the path names
 	body      []byte
 
 	held *intake.Holding // for the body
 	room *intake.Holding // for the answer
 }
 
-// An answer is a body to encode, or a stream instead.
-type answer struct {
-	body   any
-	stream Backup
+// A streamed answer writes itself.
+type streamed interface {
+	kind() string // its Content-Type, also of a zero value
+
+	// stream returns the code under which the request is counted, empty for success.
+	stream(h *Handler, w http.ResponseWriter) (code string)
 }
 
 // clientGone is the code of requests whose client left before the answer.
@@ -84,67 +92,72 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (action, code st
 	if wire.HeadersTooLarge(r) {
 		return "", h.refuse(w, wire.ErrHeaders)
 	}
-	pending, err := h.cfg.Door.Authenticate(r, "sqs")
+	pending, err := h.cfg.Door.AuthenticateV1(r)
 	if err != nil {
 		return "", h.refuse(w, err)
 	}
-	route, queue := h.find(r.URL.Path)
-	if route == nil {
+	route, values, allow := h.find(r)
+	switch {
+	case allow != nil && route == nil:
+		w.Header().Set("Allow", allowed(allow))
+		return "", h.refuse(w, errMethod(allow))
+	case route == nil:
 		return "", h.refuse(w, errNotFound)
 	}
 	action = "v1." + route.action
-	switch reads := r.Method == http.MethodGet || r.Method == http.MethodHead; {
-	case route.changes && r.Method != http.MethodPost:
-		w.Header().Set("Allow", "POST")
-		return action, h.refuse(w, errPost)
-	case !route.changes && !reads:
-		w.Header().Set("Allow", "GET, HEAD")
-		return action, h.refuse(w, errMethod)
-	}
-	c := &call{Context: r.Context(), Handler: h, request: r, queue: queue}
+	c := &call{Context: r.Context(), Handler: h, request: r, route: route, path: values}
 	defer func() { c.held.Release(); c.room.Release() }()
-	a, err := c.answer(w, pending, route)
+	answer, err := c.answer(w, pending)
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		return action, clientGone
 	case err != nil:
 		return action, h.refuse(w, err)
-	case a.stream != nil:
-		return action, h.stream(w, a.stream)
 	}
-	write(w, http.StatusOK, a.body)
+	if s, ok := answer.(streamed); ok {
+		return action, s.stream(h, w)
+	}
+	write(w, http.StatusOK, "application/json", answer)
 	return action, ""
 }
 
 // answer reads the body of a request, and asks the route for an answer if the principal may use it.
-func (c *call) answer(w http.ResponseWriter, pending auth.Pending, route *route) (answer, error) {
+func (c *call) answer(w http.ResponseWriter, pending auth.Pending) (any, error) {
 	in := c.cfg.Intake
 	body, err := in.Read(w, c.request, pending)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	c.body, c.held = body.Bytes, body.Held
 	defer body.Free()
 	if c.principal, err = pending.Finish(body.Bytes); err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if err := in.Begin(); err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	defer in.End()
-	on := c.onQueue()
-	if route.server {
-		on = engine.QueueName{Account: c.cfg.Door.Account()}
+	if err := c.authorize(); err != nil {
+		return nil, err
 	}
-	if err := c.cfg.Policies.Allow(c.principal, c.request, route.right(), on); err != nil {
-		return answer{}, err
-	}
-	return route.serve(c)
+	return c.route.serve(c)
 }
 
-// onQueue is the queue that the path names, of the caller's account.
-func (c *call) onQueue() engine.QueueName {
-	return engine.QueueName{Account: c.principal.Account(), Name: c.queue}
+// authorize refuses a request whose principal may not use the route.
+func (c *call) authorize() error {
+	on := c.queue(c.path["queue"])
+	switch {
+	case c.route.free:
+		return nil
+	case c.route.server:
+		on = engine.QueueName{Account: c.cfg.Door.Account()}
+	}
+	return c.cfg.Policies.Allow(c.principal, c.request, c.route.right(), on)
+}
+
+// queue is a queue of the caller's account.
+func (c *call) queue(name string) engine.QueueName {
+	return engine.QueueName{Account: c.principal.Account(), Name: name}
 }
 
 // url returns the URL of a queue. [QUEUE-36]
@@ -171,19 +184,19 @@ func Refuse(w http.ResponseWriter, _ *http.Request, err error) (code string) {
 func respond(w http.ResponseWriter, err error) (code string) {
 	refused := asError(err)
 	refusal.Mark(w.Header(), err)
-	write(w, refused.status, refused)
+	write(w, refused.status, problemType, refused.problem(wire.RequestIDOf(w)))
 	return refused.Code
 }
 
-func write(w http.ResponseWriter, status int, body any) {
+func write(w http.ResponseWriter, status int, kind string, body any) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(body); err != nil {
 		panic(err) // strings, numbers and times can always be encoded
 	}
-	setHeader(w, "application/json")
-	wire.Respond(w, status, wire.PlainJSONType, b.Bytes())
+	setHeader(w, kind)
+	wire.Respond(w, status, []string{kind}, b.Bytes())
 }
 
 // setHeader sets the headers of every answer. Tenaq-Api tells clients that the answer comes from

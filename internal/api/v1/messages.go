@@ -11,8 +11,6 @@ import (
 
 // Limits of a page. [PEEK-5]
 const (
-	pageUsual = 20
-
 	// bodyMax is the most of a body that an answer shows, and pageBytes the contents that are read
 	// for one beside the first message, in bytes.
 	bodyMax   = 1 << 20
@@ -23,7 +21,7 @@ const (
 	stepsMax = 16
 )
 
-// A messageList is a page of GET /v1/queues/NAME/messages.
+// A messageList is a page of GET /v1/queues/{queue}/messages.
 type messageList struct {
 	Messages []message `json:"messages"`
 	Next     string    `json:"next,omitempty"`
@@ -59,38 +57,37 @@ type message struct {
 	BodyCut bool    `json:"bodyCut,omitempty"`
 }
 
-// messages answers GET /v1/queues/NAME/messages?state=&after=&limit=&body=&trail=. Body is how many
-// bytes of each body to show; trail=1 shows what workers wrote. [PEEK-5, PEEK-6, PEEK-10]
-func (c *call) messages() (answer, error) {
-	q := c.query("state", "after", "limit", "body", "trail")
-	op := &engine.Peek{
-		Queue: c.onQueue(),
-		State: engine.MessageState(q.text("state")),
-		After: q.text("after"),
-		Max:   q.number("limit", 1, engine.PeekMax, pageUsual),
-	}
-	body := q.number("body", 0, bodyMax, 0)
-	contents := body > 0 || q.number("trail", 0, 1, 0) == 1
+type messagesIn struct {
+	Queue string `path:"queue"`
+	State string `query:"state" enum:"visible,in_flight,delayed,blocked"`
+	After string `query:"after" doc:"next of the page before"`
+	Limit int    `query:"limit" range:"1,100" default:"20"`
+	Body  int    `query:"body" range:"0,1048576" doc:"bytes of each body to show"`
+	Trail bool   `query:"trail" doc:"show what workers wrote about the messages"`
+}
+
+// messages answers GET /v1/queues/{queue}/messages. [PEEK-5, PEEK-6, PEEK-10]
+func (c *call) messages(in messagesIn) (list messageList, err error) {
+	op := &engine.Peek{Queue: c.queue(in.Queue), State: engine.MessageState(in.State),
+		After: in.After, Max: in.Limit}
+	contents := in.Body > 0 || in.Trail
 	if contents {
 		op.Bytes = pageBytes
 	}
-	if q.err != nil {
-		return answer{}, q.err
-	}
 	for range stepsMax {
 		if err := c.do(op); err != nil {
-			return answer{}, err
+			return list, err
 		}
 		if len(op.Messages) > 0 || op.Next == "" {
 			break
 		}
 		op.After = op.Next
 	}
-	list := messageList{Messages: []message{}, Next: op.Next}
+	list = messageList{Messages: []message{}, Next: op.Next}
 	if contents {
 		size := int64(0)
 		for i := range op.Messages {
-			if each := op.Messages[i].Size; body > 0 {
+			if each := op.Messages[i].Size; in.Body > 0 {
 				size += each
 			} else { // of each content only the trail is kept
 				size = max(size, each)
@@ -99,17 +96,17 @@ func (c *call) messages() (answer, error) {
 		c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
 		if err := c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost),
 			intake.WaitMax); err != nil {
-			return answer{}, err
+			return list, err
 		}
 	}
 	for i := range op.Messages {
 		m := shown(&op.Messages[i])
-		if contents && !c.addContent(&m, &op.Messages[i], body) {
+		if contents && !c.addContent(&m, &op.Messages[i], in.Body) {
 			continue // it was removed since
 		}
 		list.Messages = append(list.Messages, m)
 	}
-	return answer{body: list}, nil
+	return list, nil
 }
 
 func shown(p *engine.Peeked) message {

@@ -1,89 +1,67 @@
 package v1
 
-import (
-	"net/http"
-	"slices"
-	"strings"
+// routes are all routes. If a path fits two of them, the first one answers.
+var routes []*route
 
-	"tenaq/internal/api/wire"
-)
+// The table is set when the program starts, because some handlers use it themselves.
+func init() {
+	routes = []*route{
+		{method: "GET", path: "", action: "Describe", free: true, operation: does((*call).describe),
+			summary: "What this server offers, and what the caller may do"},
+		{method: "GET", path: "/openapi.json", action: "Describe", free: true,
+			operation: does((*call).openAPI), summary: "This document"},
+		{method: "POST", path: "/tokens", action: "MakeToken", free: true,
+			operation: does((*call).makeToken),
+			summary:   "Make a short-lived bearer token of the key that signs the request"},
 
-// root begins the paths of this API.
-const root = "/v1"
+		{method: "GET", path: "/queues", action: "ListQueues", operation: does((*call).queues),
+			summary: "List queues with what waits in them"},
+		{method: "GET", path: "/queues/{queue}", action: "GetQueue",
+			operation: does((*call).oneQueue),
+			summary:   "Show a queue with its attributes and tags"},
+		{method: "GET", path: "/queues/{queue}/messages", action: "PeekMessages",
+			operation: does((*call).messages), summary: "Look at messages without receiving them"},
+		{method: "GET", path: "/queues/{queue}/fate", action: "FollowMessage",
+			operation: does((*call).fate), summary: "Ask what became of a message"},
 
-// A route answers a path.
-type route struct {
-	// the name under which it is counted and that a key must be allowed: PeekMessages is
-	// tenaq:PeekMessages
-	action  string
-	changes bool // it is a POST
-	server  bool // it is about the server: only keys of the server's own account may use it
-	serve   func(c *call) (answer, error)
-}
+		{method: "POST", path: "/backup", action: "Backup", server: true, needs: hasBackup,
+			operation: does((*call).backup), summary: "Stream a backup of the whole store"},
 
-// queueRoutes are the paths behind /v1/queues/NAME/.
-var queueRoutes = map[string]*route{
-	"messages": {action: "PeekMessages", serve: (*call).messages},
-	"fate":     {action: "FollowMessage", serve: (*call).fate},
-}
+		{method: "GET", path: "/alarms", action: "ListAlarms", server: true, needs: hasAlarms,
+			operation: does((*call).alarms), summary: "List alarms and silences"},
+		{method: "GET", path: "/alarms/history", action: "ListAlarmHistory", server: true,
+			needs: hasAlarms, operation: does((*call).alarmHistory),
+			summary: "List changes of alarms, the newest last"},
+		{method: "POST", path: "/alarms/silence", action: "SilenceAlarms", server: true,
+			needs: hasAlarms, operation: does((*call).silence),
+			summary: "Silence alarms for a while, or end a silence"},
+		{method: "POST", path: "/alarms/acknowledge", action: "AcknowledgeAlarm", server: true,
+			needs:     hasAlarms,
+			operation: does((*call).acknowledge), summary: "Acknowledge an alarm"},
+		{method: "POST", path: "/alarms/test", action: "TestAction", server: true,
+			needs: hasAlarms, operation: does((*call).testAction),
+			summary: "Run an action of the alarms once"},
 
-// routes are the paths that name no queue.
-var routes = map[string]*route{
-	"queues":         {action: "ListQueues", serve: (*call).queues},
-	"backup":         {action: "Backup", changes: true, server: true, serve: (*call).backup},
-	"alarms":         {action: "ListAlarms", server: true, serve: (*call).alarms},
-	"alarms/history": {action: "ListAlarmHistory", server: true, serve: (*call).alarmHistory},
-	"alarms/silence": {action: "SilenceAlarms", changes: true, server: true,
-		serve: posted(silence)},
-	"alarms/test": {action: "TestAction", changes: true, server: true,
-		serve: posted(testAction)},
-	"alarms/acknowledge": {action: "AcknowledgeAlarm", changes: true, server: true,
-		serve: posted(acknowledge)},
-	"cluster":          {action: "GetCluster", server: true, serve: (*call).cluster},
-	"cluster/join":     changeCluster(posted(join)),
-	"cluster/remove":   changeCluster(posted(remove)),
-	"cluster/replace":  changeCluster(posted(replace)),
-	"cluster/transfer": changeCluster(posted(transfer)),
-}
-
-func changeCluster(serve func(*call) (answer, error)) *route {
-	return &route{action: "ChangeCluster", changes: true, server: true, serve: serve}
-}
-
-// Is reports whether a request is for /v1. A request that names an action of SQS before its body is
-// for SQS, whatever its path. A form that names one in its body is for /v1 and refused there, since
-// no queue has such a path.
-func Is(r *http.Request) bool {
-	return (r.URL.Path == root || strings.HasPrefix(r.URL.Path, root+"/")) &&
-		len(r.Header["X-Amz-Target"]) == 0 && !wire.HasAction(r.URL.RawQuery)
-}
-
-// find returns the route of a path, and the queue that the path names; nil when there is none.
-func (h *Handler) find(path string) (found *route, queue string) {
-	path = strings.TrimPrefix(path, root+"/")
-	if (path == "cluster" || strings.HasPrefix(path, "cluster/")) != (h.control != nil) {
-		return nil, ""
+		{method: "GET", path: "/cluster", action: "GetCluster", server: true, needs: hasCluster,
+			operation: does((*call).cluster), summary: "Show the cluster and its nodes"},
+		{method: "POST", path: "/cluster/join", action: "ChangeCluster", server: true,
+			needs: hasCluster, operation: does((*call).join), summary: "Add a node to the cluster"},
+		{method: "POST", path: "/cluster/remove", action: "ChangeCluster", server: true,
+			needs: hasCluster, operation: does((*call).remove),
+			summary: "Remove a node from the cluster"},
+		{method: "POST", path: "/cluster/replace", action: "ChangeCluster", server: true,
+			needs:     hasCluster,
+			operation: does((*call).replace), summary: "Replace a node by another"},
+		{method: "POST", path: "/cluster/transfer", action: "ChangeCluster", server: true,
+			needs: hasCluster, operation: does((*call).transfer),
+			summary: "Hand the lead over to another node"},
 	}
-	if parts := strings.Split(path, "/"); len(parts) == 3 && parts[0] == "queues" {
-		return queueRoutes[parts[2]], parts[1]
+	for _, r := range routes {
+		r.segments = segmentsOf(root + r.path)
 	}
-	if h.cfg.Monitor == nil && strings.HasPrefix(path, "alarms") || h.cfg.Backup == nil &&
-		path == "backup" {
-		return nil, ""
-	}
-	return routes[path], ""
 }
 
-// right is what a key must be allowed to use the route.
-func (r *route) right() string { return "tenaq:" + r.action }
-
-// Actions are all that a key may be allowed to do here, such as tenaq:PeekMessages. [AUTH-38]
-func Actions() (actions []string) {
-	for _, all := range []map[string]*route{queueRoutes, routes} {
-		for _, r := range all {
-			actions = append(actions, r.right())
-		}
-	}
-	slices.Sort(actions)
-	return slices.Compact(actions)
-}
+// What the configuration of a handler may lack.
+func hasAlarms(h *Handler) bool  { return h.cfg.Monitor != nil }
+func hasBackup(h *Handler) bool  { return h.cfg.Backup != nil }
+func hasCluster(h *Handler) bool { return h.control != nil }

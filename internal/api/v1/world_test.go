@@ -13,6 +13,7 @@ import (
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 	"tenaq/internal/kv"
+	"tenaq/internal/observe/monitor"
 )
 
 const account = "000000000000"
@@ -47,6 +48,27 @@ func (w *world) do(t *testing.T, op engine.Op) {
 	if err := w.broker.Do(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// useMonitor gives the world a monitor, which has seen nothing yet.
+func (w *world) useMonitor(t *testing.T) *monitor.Monitor {
+	t.Helper()
+	m, err := monitor.New(monitor.Config{Queues: w.broker, Account: account, Keeper: monitor.File(t.TempDir())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cfg.Monitor = m
+	return m
+}
+
+// needed returns what a handler must have to serve a route.
+func needed(r *route) (Control, *monitor.Monitor, func(context.Context) (Backup, error)) {
+	backup := func(context.Context) (Backup, error) { return nil, ErrBackupRunning }
+	control := Control(nil)
+	if r.feature() == "cluster" {
+		control = &recordedControl{}
+	}
+	return control, new(monitor.Monitor), backup
 }
 
 // ask sends a request, with a body of a kind if that is not empty.

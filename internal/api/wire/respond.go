@@ -21,6 +21,14 @@ func SetRequestID(w http.ResponseWriter, id string) {
 	w.Header()["x-amzn-RequestId"] = []string{id}
 }
 
+// RequestIDOf returns what SetRequestID has set.
+func RequestIDOf(w http.ResponseWriter) string {
+	if id := w.Header()["x-amzn-RequestId"]; len(id) == 1 {
+		return id[0]
+	}
+	return ""
+}
+
 // Respond writes an answer while its client reads quickly enough. A nil kind leaves out the
 // Content-Type, for answers without a body.
 func Respond(w http.ResponseWriter, status int, kind []string, body []byte) {

@@ -57,6 +57,7 @@ type Door struct {
 	cfg      Config
 	verifier *sigv4.Verifier
 	host     atomic.Pointer[string] // that the last request named
+	tokens   atomic.Pointer[[]byte] // the secret of tokens; nil before there is one
 }
 
 // New returns a door.
@@ -72,7 +73,8 @@ func (d *Door) Account() string { return d.cfg.Account }
 // body is read. The zero Pending is refused.
 type Pending struct {
 	door   *Door
-	signed *sigv4.Request // nil without credentials
+	signed *sigv4.Request // nil without credentials, and with a token
+	bearer *bearer        // nil without a token
 }
 
 // Authenticate refuses requests that cannot be valid, before any of their body is read. A signature
@@ -87,7 +89,10 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 		return Pending{door: d}, nil
 	}
 	signed, err := d.verifier.Parse(r, service)
-	if err != nil {
+	switch {
+	case err != nil && bearerOf(r) != nil: // [V1-7]
+		return Pending{}, denied("A bearer token is for /v1 only: sign other requests with a key.")
+	case err != nil:
 		return Pending{}, err
 	}
 	if err := refuseAmbiguous(r); err != nil {
@@ -99,7 +104,7 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 			Status:  http.StatusForbidden,
 			Message: "The security token included in the request is invalid."}
 	}
-	return Pending{d, signed}, nil
+	return Pending{door: d, signed: signed}, nil
 }
 
 // Public refuses a request for something that is open to everyone if it comes from a web page.
@@ -118,8 +123,11 @@ func (p Pending) Sources(r *http.Request) (address, key string) {
 	if err != nil {
 		address = r.RemoteAddr
 	}
-	if p.signed != nil {
+	switch {
+	case p.signed != nil:
 		key = p.signed.KeyID
+	case p.bearer != nil:
+		key = p.bearer.keyID
 	}
 	return address, key
 }
@@ -133,6 +141,8 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 	case p.door.cfg.Credentials == nil:
 		return Principal{account: p.door.cfg.Account, id: p.door.cfg.Account,
 			region: p.door.cfg.Region}, nil
+	case p.bearer != nil:
+		return p.door.verifyToken(p.bearer)
 	}
 	return p.door.verify(p.signed, body)
 }

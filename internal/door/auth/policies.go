@@ -147,7 +147,7 @@ func (p *Policies) Allow(
 
 // alike are the actions of /v1 that show what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
-	"tenaq:FollowMessage": "sqs:SendMessage"}
+	"tenaq:FollowMessage": "sqs:SendMessage", "tenaq:GetQueue": "sqs:GetQueueAttributes"}
 
 // decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies
 // one together with the action of SQS that it resembles. [AUTH-50]

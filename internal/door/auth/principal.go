@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"tenaq/internal/door/credentials"
 )
@@ -13,6 +14,7 @@ type Principal struct {
 	account, id string
 	region      string
 	key         *credentials.Key // nil without credentials
+	token       bool             // that stands for the key
 }
 
 // Account is the account of the principal.
@@ -34,10 +36,26 @@ func (p Principal) UserID() string { return p.id }
 // [AUTH-47]
 func (p Principal) Signed() bool { return p.key != nil }
 
+// Token reports whether the request carried a token instead of a signature.
+func (p Principal) Token() bool { return p.token }
+
+// Key names the key of the principal and says when it ends, zero for never; ok is false without
+// credentials.
+func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
+	if p.key == nil {
+		return "", "", expires, false
+	}
+	return p.key.ID, p.key.Name, p.key.Expires, true
+}
+
+// Allows reports whether the key of the principal allows an action. The policy of a queue may allow
+// more, or deny it.
+func (p Principal) Allows(action string) bool { return p.key == nil || p.key.Allows(action) }
+
 // Authorize refuses an action, such as cloudwatch:PutMetricAlarm, that the key of the principal
 // does not allow. Without credentials everything is allowed. [AUTH-21, AUTH-38]
 func (p Principal) Authorize(action, resource string) error {
-	if p.key == nil || p.key.Allows(action) {
+	if p.Allows(action) {
 		return nil
 	}
 	return p.deniedBy("identity", action, resource)

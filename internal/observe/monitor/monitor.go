@@ -96,7 +96,9 @@ type Monitor struct {
 	series *series.Store
 	runs   map[string]*runner // by name of the action
 	began  time.Time
-	sights sights // belongs to Run
+	seen   sync.Mutex
+	sights sights // guarded by seen where others than Run may look
+	boards boards
 
 	// when all alarms were evaluated last, in Unix milliseconds of the wall clock
 	judged atomic.Int64

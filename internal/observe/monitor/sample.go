@@ -36,14 +36,18 @@ const surveyPage = 250
 // alarms watch. [METRIC-2]
 const unusedMax = 1000
 
-// sights are what was seen of the queues.
+// sights are what was seen of the queues. Run alone writes them, with Monitor.seen held; others may
+// read them with it held.
 type sights struct {
-	since  int64 // the first whole minute of data is the one after this
-	minute int64 // the present one
+	since  int64     // the first whole minute of data is the one after this
+	minute int64     // the present one
+	at     time.Time // when they were seen
 	queues map[string]*sight
 	round  int // of sampling
 	past   int // the last round of the last minute, or a later one that has failed
 	unused int // queues that count for unusedMax
+
+	sorted []*sight // by name; nil after queues have come or gone
 
 	complete bool // all queues were reported since the start
 	lost     bool // a report since then, so all queues must be reported again
@@ -53,6 +57,7 @@ type sights struct {
 
 // A sight is what was seen of one queue. There may be very many to which nothing ever happens.
 type sight struct {
+	name   string
 	target string // where its dead letters go
 	fifo   bool
 	round  int   // of its last report
@@ -149,11 +154,16 @@ func ofQueue(namespace, name, queue string) series.Metric {
 func (m *Monitor) sample(ctx context.Context) (cost time.Duration) {
 	begun := time.Now()
 	s := &m.sights
+	m.seen.Lock()
 	if s.queues == nil {
 		s.queues = make(map[string]*sight)
 	}
 	s.round++
+	m.seen.Unlock()
 	m.survey(ctx)
+	m.seen.Lock()
+	defer m.seen.Unlock()
+	s.at = m.Now()
 	m.cfg.Queues.Tally().Each(func(t *tally.Queue) {
 		if q := s.queues[t.Name]; q != nil && t.Account == m.cfg.Account {
 			s.begin(q, s.round > s.past).count(t)
@@ -191,6 +201,8 @@ func (m *Monitor) survey(ctx context.Context) {
 			s.past = s.round
 			return
 		}
+		m.seen.Lock()
+		defer m.seen.Unlock()
 		for name, q := range s.queues {
 			if q.round != s.round {
 				s.forget(name) // it was deleted
@@ -200,6 +212,9 @@ func (m *Monitor) survey(ctx context.Context) {
 	case !m.surveyNews(ctx, now):
 		s.lost, s.past = true, s.round
 		return
+	default:
+		m.seen.Lock()
+		defer m.seen.Unlock()
 	}
 	for name := range m.watched() {
 		if q := s.queues[name]; q != nil && q.data == nil {
@@ -221,11 +236,13 @@ func (m *Monitor) surveyNews(ctx context.Context, now time.Time) bool {
 			return false
 		}
 		m.seeAll(op.Gauges, now)
+		m.seen.Lock()
 		for _, gone := range op.Gone {
 			if gone.Account == m.cfg.Account {
 				m.sights.forget(gone.Name)
 			}
 		}
+		m.seen.Unlock()
 		if !op.More {
 			return true
 		}
@@ -246,6 +263,8 @@ func (m *Monitor) surveyAll(ctx context.Context, now time.Time) bool {
 }
 
 func (m *Monitor) seeAll(gauges []engine.Gauge, now time.Time) {
+	m.seen.Lock()
+	defer m.seen.Unlock()
 	for i := range gauges {
 		if g := &gauges[i]; g.Queue.Account == m.cfg.Account {
 			m.sights.see(g, now)
@@ -258,8 +277,8 @@ func (s *sights) see(g *engine.Gauge, now time.Time) {
 	q := s.queues[g.Queue.Name]
 	looked := q != nil && s.round-1 > s.past
 	if q == nil {
-		q = &sight{}
-		s.queues[g.Queue.Name] = q
+		q = &sight{name: g.Queue.Name}
+		s.queues[q.name], s.sorted = q, nil
 		if s.unused < unusedMax {
 			s.unused++
 			q.data = &data{active: now, unused: true}
@@ -279,6 +298,7 @@ func (s *sights) forget(name string) {
 		s.unused--
 	}
 	delete(s.queues, name)
+	s.sorted = nil
 }
 
 // begin returns the data of a queue that has had an event. Looked says that this minute had samples
@@ -328,6 +348,7 @@ func (m *Monitor) endMinute() {
 		if q == nil {
 			continue
 		}
+		m.seen.Lock()
 		for i := range q.present {
 			q.minute[i] = q.present[i] - q.before[i]
 			if q.minute[i] < 0 { // it is another queue of that name
@@ -337,6 +358,7 @@ func (m *Monitor) endMinute() {
 				q.active = now
 			}
 		}
+		m.seen.Unlock()
 		q.before = q.present
 		q.busy = now.Sub(q.active) < activeFor
 		if q.busy {
