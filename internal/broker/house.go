@@ -13,21 +13,26 @@ const (
 	sweepEvery = time.Second
 	sweepRest  = time.Minute // after the end of the catalogue
 	sweepMax   = 100         // queues a step
+
+	recordsMax = 256 // expired records a step
 )
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in
-// flight [CLOCK-10], removes expired messages from unused queues [RET-1], and advances move tasks
-// by at most one bounded step a turn. [MOVE-13] Where another node may become the writer it stamps
-// the time always, because that node's clock begins at the last stamp.
+// flight [CLOCK-10], removes expired messages from unused queues [RET-1] and expired records
+// [REC-5], and advances move tasks by at most one bounded step a turn. [MOVE-13] Where another node
+// may become the writer it stamps the time always, because that node's clock begins at the last
+// stamp.
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
 	after          engine.QueueName // where the sweep continues
 	moveAfter      time.Time        // while there are requests, no step of a move task before this
+
+	records time.Time // no sweep of records before this
 }
 
 // moveShare bounds the part of the writer's time that move tasks may take from requests: one in
-// six. Without requests they may take all of it.
+// six. Without requests they may take all of it. Sweeps of records have as much.
 const moveShare = 6
 
 // keepHouse does what is due. Busy says that requests have come in.
@@ -47,6 +52,7 @@ func (b *Broker) keepHouse(busy bool) {
 			h.after, h.rest = engine.QueueName{}, sweepRest
 		}
 	}
+	b.sweepRecords(busy, mono)
 	at, ok := b.engine.NextMove()
 	if ok && at <= b.now && !b.draining && (!busy || !mono.Before(h.moveAfter)) {
 		began := time.Now()
@@ -56,12 +62,34 @@ func (b *Broker) keepHouse(busy bool) {
 	}
 }
 
+// sweepRecords removes expired records. They are not visible any more, so it can wait for a second
+// until several have expired: each turn that writes forces the disk.
+func (b *Broker) sweepRecords(busy bool, mono time.Time) {
+	h := &b.house
+	at, ok := b.engine.NextExpiry()
+	if !ok || at > b.now || b.draining || mono.Before(h.records) {
+		return
+	}
+	began, sweep := time.Now(), &engine.SweepRecords{Max: recordsMax}
+	b.inform(sweep)
+	now := time.Now()
+	switch {
+	case !sweep.More:
+		h.records = now.Add(sweepEvery)
+	case busy:
+		h.records = now.Add((moveShare - 1) * now.Sub(began))
+	}
+}
+
 // houseRest returns how long keepHouse is not needed.
 func (b *Broker) houseRest() time.Duration {
 	h, now := &b.house, time.Now()
 	rest := min(stampEvery-now.Sub(h.stamped), h.rest-now.Sub(h.swept))
 	if at, ok := b.engine.NextMove(); ok && !b.draining {
 		rest = min(rest, b.clock.until(at))
+	}
+	if at, ok := b.engine.NextExpiry(); ok && !b.draining {
+		rest = min(rest, max(b.clock.until(at), h.records.Sub(now)))
 	}
 	return max(0, rest)
 }

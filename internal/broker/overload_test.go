@@ -62,15 +62,16 @@ var operations = map[int][]engine.Op{
 		&engine.TagQueue{Queue: named("orders")},
 		&engine.UntagQueue{Queue: named("orders")},
 		&engine.PurgeQueue{Queue: named("nowhere")},
+		&engine.ListRecords{Max: 1},
 	},
-	15:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}},
-	70:  {receiveOp("orders", 0)},
-	80:  {&engine.ChangeMessageVisibility{Queue: named("orders")}, &engine.ChangeMessageVisibilityBatch{Queue: named("orders")}},
-	100: {&engine.DeleteMessage{Queue: named("orders")}, &engine.DeleteMessageBatch{Queue: named("orders")}},
+	15:  {sendOp("orders", "hello"), &engine.SendMessageBatch{Queue: named("orders")}, putOp("new", 0, 0)},
+	70:  {receiveOp("orders", 0), getOp("claim")},
+	80:  {&engine.ChangeMessageVisibility{Queue: named("orders")}, &engine.ChangeMessageVisibilityBatch{Queue: named("orders")}, putOp("claim", 1, 0)},
+	100: {&engine.DeleteMessage{Queue: named("orders")}, &engine.DeleteMessageBatch{Queue: named("orders")}, &engine.DeleteRecord{Key: "claim"}},
 }
 
 // Every kind of request is refused from a fill level of its own: listings first, then sends,
-// receives and visibility changes, and deletes last. [DUR-25]
+// receives and visibility changes, and deletes last. [DUR-25, REC-9]
 func TestOrderOfSacrifice(t *testing.T) {
 	for share, ops := range operations {
 		for _, op := range ops {

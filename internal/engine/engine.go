@@ -82,8 +82,9 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; PutDocument; and
-// Start, Stamp, Hold, Sweep and MoveStep, which are the broker's own.
+// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; PutDocument;
+// GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords
+// and MoveStep, which are the broker's own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations
@@ -131,6 +132,8 @@ type Engine struct {
 
 	policyChanged bool // of any queue, since TakePolicyChanges
 
+	records records
+
 	kept *kept.Contents // of messages that moved in this turn
 }
 
@@ -143,6 +146,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	e.rows = newRows(store, cfg.Fault)
 	e.loadSystem()
 	e.loadTasks()
+	e.loadRecords()
 	return e
 }
 
@@ -224,11 +228,12 @@ func (e *Engine) saveStamp() {
 }
 
 // saveDirty writes the rows that stay in memory during a turn because nearly every command changes
-// them: each queue's state and segments, and the system row.
+// them: each queue's state and segments, the row about records, and the system row.
 func (e *Engine) saveDirty() {
 	for _, q := range e.touched {
 		q.save(e)
 	}
+	e.saveRecords()
 	if e.sys.dirty {
 		e.rows.set(row.SystemKey(), e.sys.Encode(nil))
 		e.sys.dirty = false
@@ -247,6 +252,7 @@ const (
 // queues rest unused.
 func (e *Engine) endTurn() {
 	e.kept = e.kept.Next()
+	clear(e.records.turn)
 	for _, q := range e.touched {
 		if q.gone {
 			e.drop(q)

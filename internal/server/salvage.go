@@ -24,6 +24,9 @@ type Salvaged struct {
 	LostRows  int      `json:"queuesLost"`
 	Cancelled int      `json:"tasksCancelled"` // move tasks that were running
 	Verified  Verified `json:"verified"`
+
+	Records     int `json:"recordsKept"` // of programs, such as claims
+	LostRecords int `json:"recordsLost"` // as far as it is known
 }
 
 // A SalvagedQueue is what was kept of a queue.
@@ -142,6 +145,7 @@ func (s *Salvaged) complete(store *pebblekv.Store, read *pebblekv.Salvage) {
 	b.Set(secretKey, newSecret())
 	b.Force()()
 	s.Store, s.LostRows, s.Cancelled = store.ID().String(), out.Lost, out.Cancelled
+	s.Records, s.LostRecords = out.Records, out.LostRecords
 	s.Damage, s.Queues = append([]pebblekv.Damage{}, read.Damage...), []SalvagedQueue{}
 	for _, q := range out.Queues {
 		s.Kept, s.Lost = s.Kept+q.Kept, s.Lost+q.Lost

@@ -185,7 +185,7 @@ func salvage(ctx context.Context, a *cli.App, source, dir string) error {
 	if err := printSalvaged(a, &salvageResult{source, dir, out}); err != nil {
 		return err
 	}
-	if out.Lost > 0 || len(out.Damage) > 0 || out.LostRows > 0 {
+	if out.Lost > 0 || len(out.Damage) > 0 || out.LostRows > 0 || out.LostRecords > 0 {
 		return cli.Codedf(cli.ExitPartly,
 			"the store in %s is damaged: at least %s lost, and messages that were deleted shortly before may be back in %s",
 			source, cli.Counted(out.Lost, "message was", "messages were"), dir)
@@ -222,6 +222,10 @@ func printSalvaged(a *cli.App, r *salvageResult) error {
 	if n := r.Cancelled; n > 0 {
 		fmt.Fprintf(&text, "%s cancelled\n",
 			cli.Counted(n, "move task was", "move tasks were"))
+	}
+	if r.Records+r.LostRecords > 0 {
+		fmt.Fprintf(&text, "%s kept, at least %d lost\n",
+			cli.Counted(r.Records, "record", "records"), r.LostRecords)
 	}
 	fmt.Fprintf(&text, "%s: store %s, salvaged from %s: %s kept, at least %d lost\n", r.Dir,
 		r.Store, r.Source, cli.Counted(r.Kept, "message", "messages"), r.Lost)

@@ -13,6 +13,7 @@ func (p *Player) clone() *Player {
 	c := *p
 	c.machine, c.world = nil, nil
 	c.sent, c.handles, c.aliases = maps.Clone(p.sent), maps.Clone(p.handles), maps.Clone(p.aliases)
+	c.versions = maps.Clone(p.versions)
 	c.tokens, c.tasks = slices.Clone(p.tokens), make(map[string][]moveTask)
 	for source, tasks := range p.tasks { // order does not matter: a copy
 		c.tasks[source] = slices.Clone(tasks)
@@ -24,6 +25,7 @@ func (p *Player) clone() *Player {
 func (m *Model) clone() *Model {
 	c := *m
 	c.graves, c.tally = maps.Clone(m.graves), new(tally.Queues)
+	c.records = maps.Clone(m.records)
 	c.tasks, c.queues = nil, make(map[engine.QueueName]*modelQueue)
 	for _, t := range m.tasks {
 		copied := *t

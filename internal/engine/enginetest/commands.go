@@ -30,6 +30,12 @@ func init() {
 		"move-list":        (*Player).moveList,
 		"move-cancel":      (*Player).moveCancel,
 
+		// Records.
+		"record-put":    (*Player).recordPut,
+		"record-get":    (*Player).recordGet,
+		"record-delete": (*Player).recordDelete,
+		"record-list":   (*Player).recordList,
+
 		// Shorthands.
 		"counters":     (*Player).counters,    // get, for the three counters
 		"survey":       (*Player).survey,      // where the messages are, and what was counted
@@ -53,6 +59,7 @@ func init() {
 		"stirred": (*Player).stirred,
 
 		// What the broker does by itself.
-		"move-step": (*Player).moveStep,
+		"move-step":    (*Player).moveStep,
+		"record-sweep": (*Player).recordSweep,
 	}
 }

@@ -19,6 +19,8 @@ type Generator struct {
 	unique int      // deduplication ids used once
 	tasks  int      // tried to be started
 	queue  []Step
+
+	versions int // of records, about
 }
 
 // The queues of a script. The last of each kind is not there from the start.
@@ -198,6 +200,8 @@ func (g *Generator) more(receipts int) {
 	switch n := g.r.IntN(1000); {
 	case g.dead && g.chance(7):
 		g.deadStep(q)
+	case g.chance(20):
+		g.recordStep()
 	case n < 200:
 		g.emit("send q=%s%s", q, message())
 	case n < 260:
@@ -301,6 +305,33 @@ func (g *Generator) repeat(q string, receipts int) {
 	g.emit("advance %s", g.one("1ms", "1s", "10s", "4m59s", "5m"))
 	g.emit("receive q=%s vt=30 attempt=C", q)
 	g.emit("visibility q=%s r=r%d vt=%s", q, receipts+1, g.one("43200", "43199", "42900"))
+}
+
+// recordStep makes up a step about records. Their keys are few, so that writers meet, and some are
+// the beginning of others.
+func (g *Generator) recordStep() {
+	key := " k=" + g.one("a", "a", "a/1", "a/2", "b", `"a\xff"`) +
+		g.maybe("account", "000000000000", "000000000000", "111111111111")
+	version := ""
+	if !g.chance(3) {
+		back := g.r.IntN(4)
+		version = fmt.Sprintf(" if=v%d", max(g.versions-back, 1))
+	}
+	switch n := g.r.IntN(100); {
+	case n < 55:
+		g.versions++ // if it succeeds
+		g.emit("record-put%s v=%s%s%s", key, g.one("x", "y", "x*300", "x*3000"), version,
+			g.maybe("ttl", "1ms", "1s", "2s", "10s", "1h"))
+	case n < 70:
+		g.emit("record-delete%s%s", key, version)
+	case n < 85:
+		g.emit("record-get%s", key)
+	case n < 93:
+		g.emit("record-list%s%s%s", g.maybe("prefix", "a", "a/", "b", "c"),
+			g.maybe("after", "a", "a/1", "b"), g.maybe("max", "1", "2", "3"))
+	default:
+		g.emit("record-sweep max=%s", g.one("1", "2", "100"))
+	}
 }
 
 func (g *Generator) restart() {

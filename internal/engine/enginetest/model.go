@@ -24,6 +24,9 @@ type Model struct {
 	tasked int                        // how many were ever started
 	tally  *tally.Queues
 
+	records map[recordName]modelRecord // also those that have expired and were not swept
+	version uint64                     // the last one that a record was given
+
 	// how many dead letters the next receive moves before it is broken off; zero is any number
 	movesMax int
 	broken   bool // it was
@@ -87,6 +90,8 @@ func NewModel() *Model {
 		graves: make(map[engine.QueueName]int64),
 		clean:  true,
 		tally:  new(tally.Queues),
+
+		records: make(map[recordName]modelRecord),
 	}
 }
 
@@ -136,6 +141,16 @@ func (m *Model) Do(r Request) error {
 		no = m.cancelTask(op)
 	case *engine.MoveStep:
 		m.step()
+	case *engine.GetRecord:
+		op.Record = m.record(recordName{op.Account, op.Key})
+	case *engine.PutRecord:
+		m.putRecord(op)
+	case *engine.DeleteRecord:
+		m.deleteRecord(op)
+	case *engine.ListRecords:
+		m.listRecords(op)
+	case *engine.SweepRecords:
+		m.sweepRecords(op)
 	default:
 		no = m.onQueue(r)
 	}

@@ -54,6 +54,9 @@ type Player struct {
 	tokens  []string                 // paging tokens, t1 and so on
 	tasks   map[string][]moveTask    // by the ARN of their source, in the order of their start
 	started int                      // how many tasks that are
+
+	versions    map[uint64]string // aliases of versions of records, v1 and so on
+	lastVersion uint64
 }
 
 // A sentMessage is what the player knows about a message that was accepted.
@@ -75,6 +78,8 @@ func NewPlayer(m Machine) *Player {
 		handles: make(map[string]engine.Handle),
 		aliases: make(map[engine.Handle]string),
 		tasks:   make(map[string][]moveTask),
+
+		versions: make(map[uint64]string),
 		cfg: engine.Config{
 			Region:        "us-east-1",
 			InFlightMax:   120000,

@@ -149,6 +149,9 @@ func (s *Story) questions(receipts int) (steps []Step) {
 		"tags q=QUEUE", "sources q=QUEUE", "move-list source=QUEUE max=10", "counters q=QUEUE")
 	say("survey uncounted")
 	say("peek")
+	say("record-list")
+	say("record-put k=a v=probe")
+	say("record-put k=b v=probe ttl=1m")
 	// What clients had in their hands when the power was cut.
 	for n := receipts; n > max(receipts-4, 0); n-- {
 		each(fmt.Sprintf("visibility q=QUEUE r=r%d vt=9", n))
@@ -205,5 +208,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	each("send q=QUEUE body=reborn group=g1 dedup=d1", "receive q=QUEUE"+show,
 		fmt.Sprintf("delete q=QUEUE r=r%d", max(receipts, 1)), "counters q=QUEUE")
 	say("list-queues")
+	say("record-sweep")
+	say("record-list")
 	return steps
 }

@@ -34,6 +34,11 @@ type namedQueue struct {
 	Row  Queue
 }
 
+type namedRecord struct {
+	Name RecordName
+	Row  Record
+}
+
 type readMeta struct {
 	Meta   Meta
 	Inline string
@@ -138,6 +143,9 @@ func samples() []sample {
 		Started: sampleTime, Status: TaskFailed, Failure: "TaskTimedOut", Moved: 7, ToMove: 9, Limit: 12, Due: sampleTime * 1000, Stepped: sampleTime + 1}
 	seg := Segment{First: 4097, Sent: sampleTime, Live: 4095}
 	p := Pos{At: sampleTime, Seq: 17}
+	claimed := RecordName{Account: "000000000000", Key: "claim/größer"}
+	record := Record{Version: uint64(sampleTime)*1000 + 7, Written: sampleTime, Expires: sampleTime + 60_000, Value: []byte("held\x00")}
+	all := Records{Last: uint64(sampleTime)*1000 + 9, Swept: sampleTime - 1}
 
 	message := func(k, v []byte) (any, bool) {
 		m, inline, ok := DecodeMeta(SeqOf(k), v)
@@ -220,6 +228,16 @@ func samples() []sample {
 			text, known := DecodeDocument(v)
 			return name + " " + string(text), ok && known
 		}, "alarms text"},
+		{"records", RecordsKey(), all.Encode(nil), func(_, v []byte) (any, bool) { return any2(DecodeRecords(v)) }, all},
+		{"record", RecordKey(claimed), record.Encode(nil), func(k, v []byte) (any, bool) {
+			name, ok := RecordOf(k)
+			r, known := DecodeRecord(v)
+			return namedRecord{name, r}, ok && known
+		}, namedRecord{claimed, record}},
+		{"expiry", ExpiryKey(sampleTime, claimed), []byte{Version}, func(k, v []byte) (any, bool) {
+			at, name, ok := ExpiryOf(k)
+			return namedRecord{name, Record{Expires: at}}, ok && len(v) == 1
+		}, namedRecord{claimed, Record{Expires: sampleTime}}},
 	}
 }
 
@@ -404,6 +422,18 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
+func FuzzRecord(f *testing.F) {
+	seed(f, "record", "records")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, ok := DecodeRecord(b); ok {
+			again(t, v, func(v Record) []byte { return v.Encode(nil) }, DecodeRecord)
+		}
+		if v, ok := DecodeRecords(b); ok {
+			again(t, v, func(v Records) []byte { return v.Encode(nil) }, DecodeRecords)
+		}
+	})
+}
+
 func FuzzKeys(f *testing.F) {
 	for _, s := range samples() {
 		f.Add(s.Key)
@@ -411,6 +441,12 @@ func FuzzKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, k []byte) {
 		if name, ok := QueueOf(k); ok && !bytes.Equal(QueueKey(name), k) {
 			t.Errorf("%x is the key of %+v, whose key is %x", k, name, QueueKey(name))
+		}
+		if name, ok := RecordOf(k); ok && !bytes.Equal(RecordKey(name), k) {
+			t.Errorf("%x is the key of %+v, whose key is %x", k, name, RecordKey(name))
+		}
+		if at, name, ok := ExpiryOf(k); ok && !bytes.Equal(ExpiryKey(at, name), k) {
+			t.Errorf("%x is the key of %+v at %d, whose key is %x", k, name, at, ExpiryKey(at, name))
 		}
 		SeqOf(k)
 		PosOf(k)

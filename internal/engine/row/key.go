@@ -11,6 +11,7 @@ const (
 	FamilyTask     = 0x05
 	FamilyActive   = 0x06
 	FamilyDocument = 0x07
+	FamilyRecord   = 0x09
 	FamilySpace    = 0x10
 )
 

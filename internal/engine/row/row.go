@@ -20,6 +20,9 @@
 //	task      05 account queue number, descending   the latest move tasks of a queue
 //	active    06 number                             the move tasks that are not over
 //	document  07 name                               what the server keeps beside the queues
+//	records   09 01                                 the last version of a record, and a low-water key
+//	record    09 02 account key                     a value that programs keep, by compare-and-swap
+//	expiry    09 03 at account key                  the records that expire, by time
 //	space     10 space kind ...                     everything that goes when a queue is purged:
 //	  state     kind 01                             counters and low-water keys
 //	  message   kind 02, seq                        metadata, and the content when it is small
@@ -48,6 +51,7 @@
 //   - A send to a FIFO queue reads dedup and group by key.
 //   - Expiry reads segment and origin from the front, and then message. A survey reads elder
 //     besides.
+//   - Records are read by name, and the expiry of records from the front.
 //
 // Nothing reads a kind from the front without a low-water key, because the rows before it are the
 // tombstones of everything deleted.

@@ -1,7 +1,7 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
 // It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
-// deliveries, deduplication ids, move tasks and documents. From these it computes indexes,
+// deliveries, deduplication ids, move tasks, documents and records. From these it computes indexes,
 // segments, groups, low-water keys and counters, so damage to those costs nothing. Package verify
 // finds nothing wrong with the result.
 //
@@ -30,7 +30,7 @@ func Takes(k []byte) bool {
 	case len(k) == 0:
 		return false
 	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask,
-		k[0] == row.FamilyDocument:
+		k[0] == row.FamilyDocument, isRecord(k):
 		return true
 	case k[0] != row.FamilySpace || len(k) < row.SpacePrefixLen:
 		return false
@@ -51,6 +51,9 @@ type Result struct {
 	Queues    []Queue // in the order of their names
 	Lost      int     // queues whose row cannot be read
 	Cancelled int     // move tasks that were running
+
+	Records     int // of programs, such as claims
+	LostRecords int // those that cannot be read
 }
 
 // A Queue is the outcome for the messages of a queue.
@@ -74,6 +77,7 @@ func Complete(store kv.Store) Result {
 	}
 	s.tasks()
 	s.documents()
+	s.records()
 	s.system()
 	s.batch.Force()()
 	slices.SortFunc(s.out.Queues, func(a, b Queue) int {

@@ -255,3 +255,49 @@ func wantKept(t *testing.T, where string, rows, sound rowSet, store kv.Store) {
 		}
 	}
 }
+
+// Records that can be read are kept with their versions and their expiry, and no later write is
+// given a version that was given before. [REC-2, DUR-36]
+func TestSalvageOfRecords(t *testing.T) {
+	disk := &memoryDisk{store: kv.NewMemory()}
+	p := enginetest.NewPlayer(enginetest.NewWorld(enginetest.Variant{Window: 16, Disk: func() enginetest.Disk { return disk }}))
+	for _, text := range []string{
+		"record-put k=kept v=1", "record-put k=short v=1 ttl=1h", "record-put k=damaged v=1 ttl=1h", "record-put k=lost v=1",
+	} {
+		if _, err := p.Play(enginetest.Step{Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := rowsIn(disk.store)
+	account := "000000000000"
+	read := func(rows kv.Store, key string) (row.Record, bool) {
+		v, ok := rows.Get(nil, row.RecordKey(row.RecordName{Account: account, Key: key}))
+		r, known := row.DecodeRecord(v)
+		return r, ok && known
+	}
+	last, _ := read(disk.store, "lost")
+	delete(all, string(row.RecordKey(row.RecordName{Account: account, Key: "lost"})))
+	damaged := string(row.RecordKey(row.RecordName{Account: account, Key: "damaged"}))
+	all[damaged] = all[damaged][:3]
+	for _, without := range []string{"", string(row.RecordsKey()), "\x01"} {
+		rows := maps.Clone(all)
+		delete(rows, without)
+		store, out := rows.salvage()
+		if out.Records != 2 || out.LostRecords != 1 {
+			t.Errorf("without %x: %d records kept and %d lost, want 2 and 1", without, out.Records, out.LostRecords)
+		}
+		if err := enginetest.Audit(store); err != nil {
+			t.Errorf("without %x: %v", without, err)
+		}
+		for _, key := range []string{"kept", "short"} {
+			want, _ := read(disk.store, key)
+			if got, ok := read(store, key); !ok || got.Version != want.Version || got.Expires != want.Expires {
+				t.Errorf("without %x: %s is %+v, want %+v", without, key, got, want)
+			}
+		}
+		v, _ := store.Get(nil, row.RecordsKey())
+		if sum, ok := row.DecodeRecords(v); !ok || sum.Last <= last.Version {
+			t.Errorf("without %x: the last version is %d, and %d was given", without, sum.Last, last.Version)
+		}
+	}
+}

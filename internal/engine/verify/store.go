@@ -246,7 +246,8 @@ func (a *run) documents() {
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
 	for _, gap := range []row.Span{
-		{Lo: []byte{row.FamilyDocument + 1}, Hi: []byte{row.FamilySpace}},
+		{Lo: []byte{row.FamilyDocument + 1}, Hi: []byte{row.FamilyRecord}},
+		{Lo: []byte{row.FamilyRecord + 1}, Hi: []byte{row.FamilySpace}},
 		{Lo: []byte{row.FamilySpace + 1}, Hi: nil},
 	} {
 		for k := range a.rows(gap) {

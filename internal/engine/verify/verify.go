@@ -59,6 +59,7 @@ func (a Verifier) Run() Read {
 	r.part(row.QueueName{}, r.tasks)
 	r.part(row.QueueName{}, r.secret)
 	r.part(row.QueueName{}, r.documents)
+	r.part(row.QueueName{}, r.records)
 	r.part(row.QueueName{}, r.unknown)
 	r.eachSpace()
 	return r.read

@@ -165,12 +165,20 @@ func everyKind(t *testing.T) rowMap {
 	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
 	batch.Force()()
 	r.do(&engine.PutDocument{Name: "alarms", Value: []byte("text")})
+	r.do(&engine.PutRecord{Account: "000000000000", Key: "expired", TTL: 1})
+	r.do(&engine.PutRecord{Account: "000000000000", Key: "order-17", Value: []byte("held"), TTL: 60_000})
+	r.do(&engine.PutRecord{Account: "000000000000", Key: "state", Value: []byte("open")})
+	r.now += 2
+	r.do(&engine.SweepRecords{Max: 10})
 	r.do(&engine.Stamp{Clean: true})
 	return rowsOf(r.store)
 }
 
 // kindOf names the kind of a row.
 func kindOf(k string) string {
+	if k[0] == row.FamilyRecord {
+		return []string{"", "records", "record", "expiry"}[k[1]]
+	}
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document"}[k[0]]
@@ -188,7 +196,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 	return keys
 }
 
-var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "state", "message", "content", "delivery", "due",
+var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "state", "message", "content", "delivery", "due",
 	"segment", "group", "line", "head", "dedup", "origin", "elder"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -278,6 +286,31 @@ func TestAuditFinds(t *testing.T) {
 		{"document cut", first("document"), cut, "this document row cannot be read"},
 		{"document of another version", first("document"), version, "this document row cannot be read"},
 		{"document longer", first("document"), longer, "this document row cannot be read"},
+		{"records removed", first("records"), remove, "the last one given is 0"},
+		{"records cut", first("records"), cut, "this records row cannot be read"},
+		{"records that will give a version twice", first("records"), func(m rowMap, k string) {
+			all, _ := row.DecodeRecords([]byte(m[k]))
+			all.Last--
+			m[k] = string(all.Encode(nil))
+		}, "the last one given is"},
+		{"records that are swept from too late", first("records"), func(m rowMap, k string) {
+			all, _ := row.DecodeRecords([]byte(m[k]))
+			all.Swept += 60_000
+			m[k] = string(all.Encode(nil))
+		}, "where reading begins"},
+		{"record removed", first("record"), remove, "this expiry row stands for nothing"},
+		{"record cut", first("record"), cut, "this record row cannot be read"},
+		{"record of another version", first("record"), version, "this record row cannot be read"},
+		{"record that expires at another time", first("record"), func(m rowMap, k string) {
+			r, _ := row.DecodeRecord([]byte(m[k]))
+			r.Expires++
+			m[k] = string(r.Encode(nil))
+		}, "it has no expiry row"},
+		{"record of nobody", first("record"), func(m rowMap, k string) { m["\x09\x02"] = m[k] }, "this record row cannot be read"},
+		{"expiry removed", first("expiry"), remove, "it has no expiry row"},
+		{"expiry of nobody", first("expiry"), last, "this expiry row stands for nothing"},
+		{"expiry of another version", first("expiry"), version, "this expiry row says 63"},
+		{"record of an unknown kind", first("record"), func(m rowMap, k string) { m["\x09\x04"+k[2:]] = m[k] }, "of no kind that there is"},
 		{"source removed", first("source"), remove, "it has no source row"},
 		{"source of nobody", first("source"), func(m rowMap, k string) { m[string(row.SourceKey(auditDead, "dead"))] = m[k] }, "this source row stands for nothing"},
 		{"source of another version", first("source"), version, "this source row says 63"},
@@ -427,10 +460,10 @@ func TestAuditFindsRandomDamage(t *testing.T) {
 			continue
 		}
 		missed[what+", "+kindOf(k)]++
-		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document"}, kindOf(k)) {
+		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document", "record"}, kindOf(k)) {
 			t.Errorf("a %s row was deleted and nobody misses it: %x", kindOf(k), k)
 		}
-		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue", "document"}, kindOf(k)) {
+		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue", "document", "record"}, kindOf(k)) {
 			t.Errorf("a second %s row of the same contents as %x is nothing to anybody", kindOf(k), k)
 		}
 	}
