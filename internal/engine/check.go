@@ -35,29 +35,33 @@ func (e *Engine) checkNew(q *queue, m *message) {
 // checkPicked asserts, before messages are handed out or moved by a task, that each message exists,
 // is available and has not expired. Messages of a group must be its first ones, in order.
 func (e *Engine) checkPicked(q *queue, picked []*message) {
-	retention, delay := q.row.Attributes.Retention(), int64(0)
-	if q.fifo() {
-		delay = q.row.Attributes.Delay()
-	}
 	for i, m := range picked {
-		since := m.Sent + delay
-		if m.hasDelivery {
-			since = m.At
-		}
-		switch {
-		case m.gone || m.Seq == 0 || m.Seq >= q.st.NextSeq:
-			broken("queue %s: message %d is handed out, which is not there; the next one is %d",
-				q.name.Name, m.Seq, q.st.NextSeq)
-		case since > e.now:
-			broken("queue %s: message %d is handed out at %d, and cannot be received until %d",
-				q.name.Name, m.Seq, e.now, since)
-		case m.Expired(e.now, retention):
-			broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.Seq,
-				e.now)
-		}
+		e.checkAvailable(q, m)
 		if q.fifo() {
 			e.checkPrefix(q, picked[:i], m)
 		}
+	}
+}
+
+// checkAvailable asserts that a message exists, is available and has not expired.
+func (e *Engine) checkAvailable(q *queue, m *message) {
+	since := m.Sent
+	if q.fifo() {
+		since += q.row.Attributes.Delay()
+	}
+	if m.hasDelivery {
+		since = m.At
+	}
+	switch {
+	case m.gone || m.Seq == 0 || m.Seq >= q.st.NextSeq:
+		broken("queue %s: message %d is handed out, which is not there; the next one is %d",
+			q.name.Name, m.Seq, q.st.NextSeq)
+	case since > e.now:
+		broken("queue %s: message %d is handed out at %d, and cannot be received until %d",
+			q.name.Name, m.Seq, e.now, since)
+	case m.Expired(e.now, q.row.Attributes.Retention()):
+		broken("queue %s: message %d is handed out at %d, and has expired", q.name.Name, m.Seq,
+			e.now)
 	}
 }
 

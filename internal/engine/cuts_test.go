@@ -26,7 +26,7 @@ import (
 //
 // Pebble writes in the background too, so that the same seed and number of cuts repeat a failure
 // nearly and not always.
-// [DUR-1, DUR-2, DUR-6, DUR-8, DUR-9, DUR-10, DLQ-34, MOVE-14, FIFO-38, DEDUP-12]
+// [DUR-1, DUR-2, DUR-6, DUR-8, DUR-9, DUR-10, DLQ-34, MOVE-14, TASK-9, FIFO-38, DEDUP-12]
 func TestCuts(t *testing.T) {
 	seed, began := proof.Seed(t), time.Now()
 	runs := cutRuns(t, seed)

@@ -58,13 +58,22 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 			m.Seq, m.Receives)
 	}
 	moved := &message{Meta: m.Meta, hasMeta: true}
-	moved.Flags = row.FlagScheduled
 	moved.Source = e.arn(from.name)
-	moved.Arrived = e.now
 	if to.fifo() {
 		moved.Base = e.now              // [DLQ-26]
 		moved.Dedup = moved.ID.String() // [DLQ-27]
 	}
+	e.hand(from, to, m, moved)
+	e.tally(from).DeadLetters.Add(1)
+	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
+		e.stir(to)
+	}
+}
+
+// hand moves a message that has a source to another queue as moved, with the receives it has had.
+func (e *Engine) hand(from, to *queue, m, moved *message) {
+	moved.Flags = row.FlagScheduled
+	moved.Arrived = e.now
 	moved.Delivery = row.Delivery{
 		At:           e.now,
 		Kind:         row.DueReturned,
@@ -74,25 +83,27 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		Origin:       !to.fifo(),
 	}
 	e.transfer(from, to, m, moved)
-	e.tally(from).DeadLetters.Add(1)
 	if moved.Origin {
 		e.addMark(&to.origin, originPos(moved))
 		to.expiry = min(to.expiry, moved.Base+to.row.Attributes.Retention())
-	}
-	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
-		e.stir(to)
 	}
 }
 
 // transfer removes a message from its queue and enters it into another one as moved.
 func (e *Engine) transfer(from, to *queue, m, moved *message) {
-	before, carried := balanceOf(from, to), e.contentOf(from, m)
+	carried := e.contentOf(from, m)
+	e.transferAs(from, to, m, moved, carried, content{head: carried})
+}
+
+// transferAs is transfer for a message that is carried by its queue and gets another content.
+func (e *Engine) transferAs(from, to *queue, m, moved *message, carried []byte, c content) {
+	before := balanceOf(from, to)
 	e.countTimeout(from, m)
 	e.keep(from, m, carried)
 	e.remove(from, m)
 	moved.Seq = to.st.NextSeq
 	to.st.NextSeq++
-	e.enter(to, moved, content{head: carried})
+	e.enter(to, moved, c)
 	before.check()
 	e.tally(to).Arrived.Add(1)
 }

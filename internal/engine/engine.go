@@ -82,7 +82,8 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Peek, PeekQueues, Follow, Survey, News and SurveyTasks, which observe; PutDocument;
+// actions; Peek, PeekQueues, Follow, Survey, News, SurveyTasks, ListTasks, ShowTask, CountTask and
+// ListActions, which observe; StartTask, ChangeTask and Replace; PutDocument;
 // GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords
 // and MoveStep, which are the broker's own.
 //
@@ -126,7 +127,8 @@ type Engine struct {
 	news   news
 	turn   uint64
 
-	tasks   []*task  // the move tasks that are not over, in order of their numbers
+	tasks   []*task  // those that are not over, in order of their numbers
+	actions uint64   // number of the latest entry of the action log
 	touched []*queue // queues of this turn, in the order they were first used
 	stirred []*queue // queues that something happened to since TakeStirred
 
@@ -147,6 +149,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	e.loadSystem()
 	e.loadTasks()
 	e.loadRecords()
+	e.loadActions()
 	return e
 }
 

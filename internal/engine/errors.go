@@ -25,6 +25,7 @@ const (
 	CodeEntryIDsNotDistinct  Code = "AWS.SimpleQueueService.BatchEntryIdsNotDistinct"
 	CodeBatchTooLong         Code = "AWS.SimpleQueueService.BatchRequestTooLong"
 	CodeNoResource           Code = "ResourceNotFoundException"
+	CodeConflict             Code = "Conflict" // of /v1 only: something else has to end first
 )
 
 // An Error is a refusal: the engine says no, and has changed nothing.

@@ -16,6 +16,10 @@ type message struct {
 	// gone says that the rows were removed in this turn. The message stays in memory until the turn
 	// ends, because the store shows the rows until then.
 	gone bool
+
+	// inside says of a message of a standard queue that was never handed out that others before it
+	// may stay fresh when it is removed.
+	inside bool
 }
 
 // metas yields the messages with lo <= seq < hi.

@@ -6,8 +6,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// MoveStep moves a bounded number of messages for one active move task: the one that has waited
-// longest among those with something to do.
+// MoveStep takes a bounded number of messages for one active task: the one that has waited longest
+// among those with something to do.
 type MoveStep struct{}
 
 func (op *MoveStep) apply(e *Engine, c *Command) *Error {
@@ -29,12 +29,11 @@ func (op *MoveStep) apply(e *Engine, c *Command) *Error {
 // NextMove returns when, in Unix milliseconds, the next MoveStep has something to do; false for
 // never.
 func (e *Engine) NextMove() (at int64, ok bool) {
+	at = row.MaxTime
 	for _, t := range e.tasks {
-		if next := t.nextStep(); !ok || next < at {
-			at, ok = next, true
-		}
+		at = min(at, t.nextStep())
 	}
-	return at, ok
+	return at, at < row.MaxTime
 }
 
 // before orders tasks by how long they have waited for a step.
@@ -43,12 +42,21 @@ func (t *task) before(other *task) bool {
 }
 
 // nextStep is when the task has something to do: when its rate allows the next message, or when it
-// times out.
+// times out; row.MaxTime for never.
 func (t *task) nextStep() int64 {
-	if t.Rate == 0 || t.Status == row.TaskCancelling {
+	end := int64(row.MaxTime)
+	if !t.Selects { // [MOVE-22]
+		end = t.Started + taskTimeMax
+	}
+	switch {
+	case t.Status == row.TaskCancelling:
+		return t.Stepped
+	case t.Paused: // [TASK-12]
+		return end
+	case t.Rate == 0:
 		return t.Stepped
 	}
-	return min((t.Due+999)/1000, t.Started+taskTimeMax)
+	return min((t.Due+999)/1000, end)
 }
 
 // allowance is how many messages may move now, so that they are spread over each second. [MOVE-13]
@@ -74,7 +82,7 @@ func (t *task) spend(n int, now int64) {
 // stepTask carries a task one step further and reports whether it could.
 func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 	end := func(status row.TaskStatus, failure string) bool {
-		t.Status, t.Failure = status, failure
+		t.Status, t.Failure, t.Paused, t.Stepped = status, failure, false, e.now
 		e.saveTask(t)
 		return true
 	}
@@ -84,10 +92,13 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 		return end(row.TaskFailed, failureNoQueue)
 	case t.Status == row.TaskCancelling:
 		return end(row.TaskCancelled, "")
-	case e.now >= t.Started+taskTimeMax:
+	case !t.Selects && e.now >= t.Started+taskTimeMax:
 		return end(row.TaskFailed, failureTimeout)
-	case !e.ready(source):
+	case !e.ready(source) || t.Selects && !e.settleDelayed(source, settleStep):
 		return false
+	case t.Selects:
+		e.stepSelection(source, t, seed)
+		return true
 	}
 	t.Stepped = e.now
 	moves, fresh, failure := e.pickMoves(source, t)
@@ -158,7 +169,14 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 // redrive moves a message to another queue as a new one. It keeps the lineage of the message.
 // [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
-	moved := &message{Meta: row.NewMeta(0, id, e.now, m.Size), hasMeta: true}
+	e.transfer(from, to, m, e.redriven(to, m, id, m.Size))
+	e.tally(from).Moved.Add(1)
+	e.stir(to)
+}
+
+// redriven returns the new message that a message becomes in another queue.
+func (e *Engine) redriven(to *queue, m *message, id MessageID, size int64) *message {
+	moved := &message{Meta: row.NewMeta(0, id, e.now, size), hasMeta: true}
 	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
 		m.Meta.Generation, m.Redrives+1, m.FirstSent
 	moved.Group, moved.Dedup = m.Group, m.Dedup
@@ -166,7 +184,5 @@ func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
 		moved.Flags |= row.FlagScheduled
 		moved.Delivery = row.Delivery{At: e.now + delay, Kind: row.DueDelayed}
 	}
-	e.transfer(from, to, m, moved)
-	e.tally(from).Moved.Add(1)
-	e.stir(to)
+	return moved
 }

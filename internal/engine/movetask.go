@@ -10,9 +10,12 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// Message move tasks empty a dead-letter queue in the background. A task is a row, and each of its
-// steps is one command. The moved messages and the progress of the task are written in one batch,
-// so a stop never loses a message or moves one twice. [MOVE-14]
+// Tasks take messages out of a queue in the background. A task is a row, and each of its steps is
+// one command. What becomes of the messages and the progress of the task are written in one batch,
+// so a stop never loses a message or moves one twice. [MOVE-14, TASK-9]
+//
+// This file has the message move tasks of SQS. Those that select messages start in tasks.go; they
+// share the rest, such as rows, steps and rates.
 
 // Why tasks fail. [MOVE-10, MOVE-18, MOVE-22]
 const (
@@ -27,7 +30,7 @@ const (
 	taskArrearMax = 100_000 // microseconds that a step makes up for [MOVE-26]
 )
 
-// A task is a move task in memory.
+// A task is a task in memory.
 type task struct{ row.Task }
 
 // loadTasks reads the tasks that are not over.
@@ -219,30 +222,14 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 		return invalid("There is already a task running. " +
 			"Only one active task is allowed for a source queue arn at a given time.")
 	}
-	active := 0
-	for _, other := range e.tasks {
-		if other.Source.Account == op.Account {
-			active++
-		}
-	}
-	if active >= tasksActive { // [MOVE-23]
-		return refuse(CodeOverLimit,
-			"The maximum number of active message move tasks is 100.")
+	if err := e.checkTasksActive(op.Account); err != nil {
+		return err
 	}
 	if !e.settled(source) {
 		return ErrAgain
 	}
 	t.ToMove = source.visible()
-	if old := e.tasksOf(source.name); len(old) >= sqslimits.TasksKept {
-		for _, old := range old[sqslimits.TasksKept-1:] {
-			e.rows.delete(row.TaskKey(old.Source, old.Number))
-		}
-	}
-	e.sys.NextTask++
-	e.sys.dirty = true
-	e.tasks = append(e.tasks, t)
-	e.rows.set(row.ActiveKey(t.Number), row.EncodeActive(e.rows.scratch(), t.Source))
-	e.saveTask(t)
+	e.beginTask(t)
 	op.Task = e.showTask(t)
 	return nil
 }
@@ -296,7 +283,9 @@ func (op *ListMessageMoveTasks) apply(e *Engine, _ *Command) *Error {
 		if int64(len(op.Tasks)) == limit {
 			break
 		}
-		op.Tasks = append(op.Tasks, e.showTask(t))
+		if !t.Selects {
+			op.Tasks = append(op.Tasks, e.showTask(t))
+		}
 	}
 	return nil
 }
@@ -322,10 +311,10 @@ func (op *CancelMessageMoveTask) apply(e *Engine, _ *Command) *Error {
 		return err
 	}
 	t := e.activeTask(q.name)
-	if t == nil || MessageID(t.ID).String() != h.ID { // [MOVE-21]
+	if t == nil || t.Selects || MessageID(t.ID).String() != h.ID { // [MOVE-21]
 		return refuse(CodeNoResource, "Task does not exist.")
 	}
-	t.Status = row.TaskCancelling
+	t.Status, t.Paused = row.TaskCancelling, false
 	e.saveTask(t)
 	op.Moved = t.Moved
 	return nil

@@ -65,6 +65,7 @@ type Peeked struct {
 	Age         int64 // milliseconds since it was sent
 	VisibleAt   int64 // when it is, was or will be visible, others of its group aside
 	LastReceive int64
+	Place       string // of the message, for Replace; a Peek goes on behind it
 }
 
 func (op *Peek) apply(e *Engine, _ *Command) *Error {
@@ -193,7 +194,7 @@ func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 // show describes a message; v is nil when it was never handed out.
 func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 	found := Peeked{State: StateVisible, FirstSent: m.FirstSent, Age: max(p.e.now-m.Sent, 0),
-		VisibleAt: m.Sent}
+		VisibleAt: m.Sent, Place: sealPlace(p.q.row.Incarnation, m.Seq)}
 	if v != nil {
 		found.Delivery = p.q.show(m, v)
 		found.VisibleAt, found.LastReceive = v.At, v.LastReceive

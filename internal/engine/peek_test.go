@@ -81,7 +81,10 @@ func TestPeekShows(t *testing.T) {
 	for range 3 {
 		got := r.pages(&engine.Peek{Queue: q, Max: 10})
 		for i := range got {
-			got[i].Space = 0
+			if one := r.pages(&engine.Peek{Queue: q, Max: 10, After: got[i].Place}); len(one) != len(got)-1-i {
+				t.Errorf("behind the place of message %d are %d, want %d", i, len(one), len(got)-1-i)
+			}
+			got[i].Space, got[i].Place = 0, ""
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("got\n%+v\nwant\n%+v", got, want)

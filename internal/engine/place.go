@@ -119,8 +119,9 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	q.stDirty = true
 }
 
-// remove ends the life of a message. The caller has taken a fresh message from the window of a
-// standard queue, and has called prepareLeave for a FIFO queue.
+// remove ends the life of a message. The caller has taken a fresh message from the front of the
+// window of a standard queue, or calls passRemoved afterwards. It has called prepareLeave for a
+// FIFO queue.
 func (e *Engine) remove(q *queue, m *message) {
 	if m.gone {
 		broken("queue %s: message %d removed twice", q.name.Name, m.Seq)
@@ -133,7 +134,9 @@ func (e *Engine) remove(q *queue, m *message) {
 			e.removeMark(&q.origin, originPos(m))
 		}
 	} else {
-		e.unfresh(q, &m.Meta)
+		if !m.inside {
+			e.unfresh(q, &m.Meta)
+		}
 		m.Apart, m.Elder = m.Flags&row.FlagInline == 0, m.IsElder()
 	}
 	if m.Elder {

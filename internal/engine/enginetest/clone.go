@@ -18,12 +18,14 @@ func (p *Player) clone() *Player {
 	for source, tasks := range p.tasks { // order does not matter: a copy
 		c.tasks[source] = slices.Clone(tasks)
 	}
+	c.selections, c.places = slices.Clone(p.selections), maps.Clone(p.places)
 	return &c
 }
 
 // clone returns a model of the same state that goes its own way from here. It has counted nothing.
 func (m *Model) clone() *Model {
 	c := *m
+	c.log = slices.Clone(m.log)
 	c.graves, c.tally = maps.Clone(m.graves), new(tally.Queues)
 	c.records = maps.Clone(m.records)
 	c.tasks, c.queues = nil, make(map[engine.QueueName]*modelQueue)

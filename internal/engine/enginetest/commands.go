@@ -35,6 +35,16 @@ func init() {
 		"record-get":    (*Player).recordGet,
 		"record-delete": (*Player).recordDelete,
 		"record-list":   (*Player).recordList,
+		// What /v1 has beside them.
+		"task-start":  (*Player).taskStart,
+		"task-count":  (*Player).taskCount,
+		"task-list":   (*Player).taskList,
+		"task-pause":  (*Player).taskPause,
+		"task-resume": (*Player).taskResume,
+		"task-cancel": (*Player).taskCancel,
+		"task-rate":   (*Player).taskRate,
+		"replace":     (*Player).replace,
+		"actions":     (*Player).actions,
 
 		// Shorthands.
 		"counters":     (*Player).counters,    // get, for the three counters

@@ -20,7 +20,8 @@ type Generator struct {
 	tasks  int      // tried to be started
 	queue  []Step
 
-	versions int // of records, about
+	versions   int // of records, about
+	selections int // tasks that select and were tried to be started
 }
 
 // The queues of a script. The last of each kind is not there from the start.

@@ -46,6 +46,8 @@ func (g *Generator) deadStep(q string) {
 		g.exhaust(q)
 	case n < 61:
 		g.emit("advance %s", g.one("12h", "35h59m59s", "36h")) // how long a task may run
+	case n < 78:
+		g.taskStep(q)
 	default:
 		g.emit("move-step")
 	}

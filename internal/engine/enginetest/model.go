@@ -22,6 +22,7 @@ type Model struct {
 	names  uint64                     // ids and incarnations given out
 	tasks  []*modelTask               // in the order of their start
 	tasked int                        // how many were ever started
+	log    []engine.Action            // what was done, the latest action last
 	tally  *tally.Queues
 
 	records map[recordName]modelRecord // also those that have expired and were not swept
@@ -151,6 +152,12 @@ func (m *Model) Do(r Request) error {
 		m.listRecords(op)
 	case *engine.SweepRecords:
 		m.sweepRecords(op)
+	case *engine.ListTasks:
+		m.listAll(op)
+	case *engine.ChangeTask:
+		no = m.changeTask(op)
+	case *engine.ListActions:
+		m.listActions(op)
 	default:
 		no = m.onQueue(r)
 	}
@@ -201,6 +208,12 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		op.Tags = slices.Clone(q.tags)
 	case *engine.ListDeadLetterSourceQueues:
 		m.sources(op)
+	case *engine.StartTask:
+		no = m.startSelection(q, op)
+	case *engine.CountTask:
+		m.countTask(q, op)
+	case *engine.Replace:
+		no = m.replace(q, op, r.Entries[0])
 	case *engine.SendMessage:
 		op.Sent = m.send(q, r.Entries[0], "are invalid")
 		no = op.Sent.Err

@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/engine"
 )
 
-// A modelTask is a move task.
+// A modelTask is a move task, or one that selects.
 type modelTask struct {
 	engine.MoveTask
 	number  int
@@ -18,11 +18,18 @@ type modelTask struct {
 	last    uint64 // the newest message of the source when the task started [MOVE-24]
 	due     int64  // with a rate: when the next message may move, in microseconds
 	stepped int64  // when it was stepped last
+	paused  bool
+
+	selects *engine.StartTask // what was asked for; nil for a move task
+	place   uint64            // the last message that it has looked at
+	skipped int64
 }
 
 func (t *modelTask) active() bool { return t.Status == "RUNNING" || t.Status == "CANCELLING" }
 
-func (t *modelTask) end(status, failure string) { t.Status, t.Failure = status, failure }
+func (t *modelTask) end(status, failure string) {
+	t.Status, t.Failure, t.paused = status, failure, false
+}
 
 // resource finds the queue that an ARN names.
 func (m *Model) resource(arn, parameter string) (*modelQueue, *engine.Error) {
@@ -72,13 +79,7 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) *engine.Error {
 		return modelRefusal(engine.CodeInvalidParameter, "There is already a task running. "+
 			"Only one active task is allowed for a source queue arn at a given time.")
 	}
-	m.settle(q)
-	if len(earlier) == 10 {
-		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t == earlier[9] })
-	}
-	m.tasked++
-	t := &modelTask{number: m.tasked, source: q.name, last: q.seq, due: m.now * 1000,
-		stepped: m.now}
+	t := m.newTask(q)
 	t.MoveTask = engine.MoveTask{
 		Handle:      fmt.Sprintf("%d of %s", t.number, m.arn(q.name)),
 		Status:      "RUNNING",
@@ -88,9 +89,21 @@ func (m *Model) startTask(op *engine.StartMessageMoveTask) *engine.Error {
 		Started:     m.now,
 		ToMove:      int64(q.count(available, m.now)),
 	}
-	m.tasks = append(m.tasks, t)
 	op.Task = t.MoveTask
 	return nil
+}
+
+// newTask gives a queue another task, and forgets the oldest of eleven.
+func (m *Model) newTask(q *modelQueue) *modelTask {
+	m.settle(q)
+	if earlier := m.tasksOf(q.name); len(earlier) == 10 {
+		m.tasks = slices.DeleteFunc(m.tasks, func(t *modelTask) bool { return t == earlier[9] })
+	}
+	m.tasked++
+	t := &modelTask{number: m.tasked, source: q.name, last: q.seq, due: m.now * 1000,
+		stepped: m.now}
+	m.tasks = append(m.tasks, t)
+	return t
 }
 
 func (m *Model) listTasks(op *engine.ListMessageMoveTasks) *engine.Error {
@@ -106,6 +119,9 @@ func (m *Model) listTasks(op *engine.ListMessageMoveTasks) *engine.Error {
 	for _, t := range m.tasksOf(q.name) {
 		if len(op.Tasks) == size {
 			break
+		}
+		if t.selects != nil {
+			continue
 		}
 		shown := t.MoveTask
 		if t.Status != "RUNNING" {
@@ -127,8 +143,8 @@ func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) *engine.Error {
 		return no
 	}
 	for _, t := range m.tasksOf(q.name) {
-		if strconv.Itoa(t.number) == number && t.active() {
-			t.Status = "CANCELLING"
+		if strconv.Itoa(t.number) == number && t.active() && t.selects == nil {
+			t.Status, t.paused = "CANCELLING", false
 			op.Moved = t.Moved
 			return nil
 		}
@@ -141,7 +157,7 @@ func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) *engine.Error {
 func (m *Model) step() {
 	var ready []*modelTask
 	for _, t := range m.tasks {
-		waits := t.Rate > 0 && t.Status == "RUNNING" && t.due > m.now*1000
+		waits := t.Status == "RUNNING" && (t.paused || t.Rate > 0 && t.due > m.now*1000)
 		if t.active() && (!waits || m.tooOld(t)) {
 			ready = append(ready, t)
 		}
@@ -154,10 +170,13 @@ func (m *Model) step() {
 }
 
 // tooOld reports whether a task has had its 36 hours. [MOVE-22]
-func (m *Model) tooOld(t *modelTask) bool { return m.now-t.Started >= 36*3600*1000 }
+func (m *Model) tooOld(t *modelTask) bool {
+	return t.selects == nil && m.now-t.Started >= 36*3600*1000
+}
 
 func (m *Model) stepTask(t *modelTask) {
 	q := m.queues[t.source]
+	t.stepped = m.now
 	switch {
 	case t.Status == "CANCELLING":
 		t.end("CANCELLED", "")
@@ -167,17 +186,25 @@ func (m *Model) stepTask(t *modelTask) {
 		return
 	}
 	m.settle(q)
-	t.stepped = m.now
-	moved, failure := m.move(t, q, t.allowance(m.now))
-	t.Moved += moved
-	if t.Rate > 0 {
-		t.due = max(t.due, m.now*1000-100_000) + moved*1_000_000/t.Rate
+	if t.selects != nil {
+		m.stepSelection(t, q)
+		return
 	}
+	moved, failure := m.move(t, q, t.allowance(m.now))
+	t.spend(moved, m.now)
 	switch {
 	case failure != "":
 		t.end("FAILED", failure)
 	case moved == 0:
 		t.end("COMPLETED", "")
+	}
+}
+
+// spend notes what a step has taken.
+func (t *modelTask) spend(taken, now int64) {
+	t.Moved += taken
+	if t.Rate > 0 {
+		t.due = max(t.due, now*1000-100_000) + taken*1_000_000/t.Rate
 	}
 }
 
@@ -214,20 +241,27 @@ func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, f
 		case target == nil:
 			return moved, string(engine.CodeNoQueue)
 		}
-		q.remove(msg)
-		m.countTimeout(q, msg)
-		m.of(q).Moved.Add(1)
-		m.of(target).Arrived.Add(1)
-		m.enter(target, &modelMessage{
-			id:        m.identity(),
-			lineage:   msg.lineage,
-			sent:      m.now,
-			firstSent: msg.firstSent,
-			base:      m.now,
-			dedup:     msg.dedup,
-			entry:     msg.entry,
-		}, target.number("DelaySeconds"))
+		m.moveBack(q, target, msg, msg.entry)
 		moved++
 	}
 	return moved, failure
+}
+
+// moveBack makes a message a new one in another queue. [MOVE-11]
+func (m *Model) moveBack(q, to *modelQueue, msg *modelMessage, entry engine.Entry) *modelMessage {
+	q.remove(msg)
+	m.countTimeout(q, msg)
+	m.of(q).Moved.Add(1)
+	m.of(to).Arrived.Add(1)
+	moved := &modelMessage{
+		id:        m.identity(),
+		lineage:   msg.lineage,
+		sent:      m.now,
+		firstSent: msg.firstSent,
+		base:      m.now,
+		dedup:     msg.dedup,
+		entry:     entry,
+	}
+	m.enter(to, moved, to.number("DelaySeconds"))
+	return moved
 }

@@ -57,6 +57,8 @@ type Player struct {
 
 	versions    map[uint64]string // aliases of versions of records, v1 and so on
 	lastVersion uint64
+	selections  []string         // ids of tasks that select, in the order of their start
+	places      map[string]place // of messages that could be replaced, by queue and alias
 }
 
 // A sentMessage is what the player knows about a message that was accepted.
@@ -64,6 +66,16 @@ type sentMessage struct {
 	alias string
 	of    string // alias of the message that it was before it was redriven
 	entry engine.Entry
+
+	latest *engine.Entry // of its lineage, when it was replaced
+}
+
+// later is what the messages that it became were sent as.
+func (m *sentMessage) later() engine.Entry {
+	if m.latest != nil {
+		return *m.latest
+	}
+	return m.entry
 }
 
 // epoch is when every script begins: 2026-01-01 00:00 UTC, in Unix milliseconds.
@@ -80,6 +92,7 @@ func NewPlayer(m Machine) *Player {
 		tasks:   make(map[string][]moveTask),
 
 		versions: make(map[uint64]string),
+		places:   make(map[string]place),
 		cfg: engine.Config{
 			Region:        "us-east-1",
 			InFlightMax:   120000,
@@ -177,7 +190,7 @@ func (p *Player) meet(d *engine.Delivery) (*sentMessage, error) {
 		return m, nil
 	}
 	if m := p.sent[d.Lineage]; m != nil {
-		return p.name(d.ID, &sentMessage{of: m.alias, entry: m.entry}), nil
+		return p.name(d.ID, &sentMessage{of: m.alias, entry: m.later()}), nil
 	}
 	return nil, fmt.Errorf("received message %s, which was never sent", d.ID)
 }
@@ -187,7 +200,8 @@ func (p *Player) entryOf(d *engine.Delivery) *engine.Entry {
 	if m := p.sent[d.ID]; m != nil {
 		return &m.entry
 	}
-	return &p.sent[d.Lineage].entry
+	entry := p.sent[d.Lineage].later()
+	return &entry
 }
 
 // handle returns the receipt handle that an alias stands for. Any other text is a handle that

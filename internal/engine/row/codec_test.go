@@ -139,6 +139,13 @@ func samples() []sample {
 	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
 	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
 	received := Dedup{At: sampleTime, Deliveries: []Attempted{{Seq: 17, Generation: 1}, {Seq: 18, Generation: 300}}}
+	selects := Task{Number: 6, Source: sampleName, ID: sampleID, Started: sampleTime, Status: TaskRunning, Moved: 1, Limit: 12, Due: sampleTime * 1000,
+		Stepped: sampleTime + 1, Selects: true, Work: TaskDelete, Most: 100, Confirm: 120, Place: 11, Skipped: 2, By: "ops", Note: "spam",
+		Filter: TaskFilter{ID: sampleIncarned, Group: "g", Source: "arn", From: 1, To: sampleTime, ReceivesMin: 2, ReceivesMax: 9,
+			Attributes: []TaskAttribute{{Name: "kind", Value: "card"}}, Text: "x"}}
+	paused := Task{Number: 7, Source: sampleName, ID: sampleID, Rate: 10, Started: sampleTime, Status: TaskRunning, ToMove: 9, Limit: 12,
+		Due: sampleTime * 1000, Stepped: sampleTime + 1, Paused: true}
+	action := Action{Number: 1017, At: sampleTime, Account: "000000000000", By: "ops", Name: "PauseTask", About: "orders:6", Text: "text"}
 	moves := Task{Number: 5, Source: sampleName, ID: sampleID, Destination: QueueName{Account: "000000000000", Name: "jobs"}, Rate: 10,
 		Started: sampleTime, Status: TaskFailed, Failure: "TaskTimedOut", Moved: 7, ToMove: 9, Limit: 12, Due: sampleTime * 1000, Stepped: sampleTime + 1}
 	seg := Segment{First: 4097, Sent: sampleTime, Live: 4095}
@@ -219,6 +226,15 @@ func samples() []sample {
 			t.Number, t.Source = number, sampleName
 			return t, ok && known
 		}, moves},
+		{"task-2", TaskKey(sampleName, 6), selects.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(TaskOf(k, v))
+		}, selects},
+		{"task-2-paused", TaskKey(sampleName, 7), paused.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(TaskOf(k, v))
+		}, paused},
+		{"action", ActionKey(action.Number), action.Encode(nil), func(_, v []byte) (any, bool) {
+			return any2(DecodeAction(v))
+		}, action},
 		{"active", ActiveKey(5), EncodeActive(nil, sampleName), func(k, v []byte) (any, bool) {
 			_, source, ok := DecodeActive(k, v)
 			return source, ok

@@ -12,6 +12,7 @@ const (
 	FamilyActive   = 0x06
 	FamilyDocument = 0x07
 	FamilyRecord   = 0x09
+	FamilyAction   = 0x0a
 	FamilySpace    = 0x10
 )
 
@@ -195,11 +196,13 @@ func SourceOf(k []byte) (source QueueName, ok bool) {
 	return QueueName{Account: account, Name: name}, ok && len(k) == 0
 }
 
-// TaskPrefix begins the keys of all move tasks of a queue.
+// TaskPrefix begins the keys of all tasks of a queue.
 func TaskPrefix(source QueueName) []byte {
-	k := key.AppendString([]byte{FamilyTask}, source.Account)
-	return key.AppendString(k, source.Name)
+	return key.AppendString(TasksOf(source.Account), source.Name)
 }
+
+// TasksOf begins the keys of all tasks of an account.
+func TasksOf(account string) []byte { return key.AppendString([]byte{FamilyTask}, account) }
 
 // TaskKey puts the newest task of a queue first.
 func TaskKey(source QueueName, number uint64) []byte {

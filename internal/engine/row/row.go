@@ -17,12 +17,13 @@
 //	queue     02 account name                       a queue, or for a while the grave of one
 //	secret    03                                    the server's: the key that seals receipt handles
 //	source    04 account target source              which queues have target as dead-letter queue
-//	task      05 account queue number, descending   the latest move tasks of a queue
-//	active    06 number                             the move tasks that are not over
+//	task      05 account queue number, descending   the latest tasks of a queue
+//	active    06 number                             the tasks that are not over
 //	document  07 name                               what the server keeps beside the queues
 //	records   09 01                                 the last version of a record, and a low-water key
 //	record    09 02 account key                     a value that programs keep, by compare-and-swap
 //	expiry    09 03 at account key                  the records that expire, by time
+//	action    0A number modulo 1000                 what operators did, the latest thousand
 //	space     10 space kind ...                     everything that goes when a queue is purged:
 //	  state     kind 01                             counters and low-water keys
 //	  message   kind 02, seq                        metadata, and the content when it is small

@@ -17,7 +17,25 @@ const (
 
 var TaskNames = [...]string{"", "RUNNING", "COMPLETED", "CANCELLING", "CANCELLED", "FAILED"}
 
-// A Task is a move task.
+// TaskWork is what a task does with each message that it takes.
+type TaskWork byte
+
+func (w TaskWork) known() bool { return w <= TaskPark }
+
+const (
+	TaskMove   TaskWork = iota // to where it came from, or to a queue, as a redrive
+	TaskDelete                 // for ever
+	TaskPark                   // to a queue, where it stays what it was
+)
+
+var TaskWorks = [...]string{"move", "delete", "park"}
+
+// TaskRateMax bounds the rate of a task that selects.
+const TaskRateMax = 10_000
+
+// A Task is a task: it takes messages from a queue, step by step. One that was started over SQS
+// takes those that a receive would find. One that selects takes those that match its filter, in the
+// order of their numbers, and looks at each once.
 type Task struct {
 	Number uint64
 	Source QueueName
@@ -28,12 +46,48 @@ type Task struct {
 	Started     int64
 	Status      TaskStatus
 	Failure     string
-	Moved       int64
-	ToMove      int64
+	Moved       int64  // or deleted, or parked
+	ToMove      int64  // how many are expected; zero when that is unknown
 	Limit       uint64 // messages with this number or a later one came after the start [MOVE-24]
 	Due         int64  // when the next message may move, in microseconds
 	Stepped     int64  // when the last step was
+
+	Paused bool
+	// The rest is of tasks that select.
+	Selects bool
+	Work    TaskWork
+	Filter  TaskFilter
+	Most    int64  // it completes after so many messages; zero for all
+	Confirm int64  // it fails when there are more than so many to delete; zero for any number
+	Place   uint64 // what it has looked at, up to and including this number
+	Skipped int64  // messages that match and had to stay
+	By      string // who started it
+	Note    string
 }
+
+// A TaskFilter says which messages a task takes. A part that is zero says nothing.
+type TaskFilter struct {
+	ID          [16]byte // of the message, or of its lineage
+	Group       string
+	Source      string // ARN of the queue that it was dead-lettered from
+	From, To    int64  // it was sent at From or later, and before To
+	ReceivesMin uint64
+	ReceivesMax uint64
+	Attributes  []TaskAttribute
+	Text        string // a part of the body
+}
+
+// A TaskAttribute is a user attribute with its value.
+type TaskAttribute struct{ Name, Value string }
+
+// All reports whether the filter finds every message.
+func (f *TaskFilter) All() bool {
+	return f.ID == [16]byte{} && f.Group == "" && f.Source == "" && f.From == 0 && f.To == 0 &&
+		f.ReceivesMin == 0 && f.ReceivesMax == 0 && !f.OfContent()
+}
+
+// OfContent reports whether the filter looks at more than metadata.
+func (f *TaskFilter) OfContent() bool { return len(f.Attributes) > 0 || f.Text != "" }
 
 func (t *Task) Encode(b []byte) []byte {
 	c := Codec{B: b}
@@ -41,8 +95,16 @@ func (t *Task) Encode(b []byte) []byte {
 	return c.B
 }
 
+// taskVersion is the version of the row of a task that selects, or is paused. All others are of
+// version 1.
+const taskVersion = 2
+
 func (t *Task) parts(c *Codec) {
-	c.Version(Version)
+	write := byte(Version)
+	if t.Selects || t.Paused {
+		write = taskVersion
+	}
+	version := c.version(write, taskVersion)
 	c.ID(&t.ID)
 	c.string(&t.Destination.Account, &t.Destination.Name)
 	c.Int(&t.Rate, &t.Started)
@@ -51,10 +113,29 @@ func (t *Task) parts(c *Codec) {
 	c.Int(&t.Moved, &t.ToMove)
 	c.Uint(&t.Limit)
 	c.Int(&t.Due, &t.Stepped)
+	if version < 2 {
+		return
+	}
+	c.bool(&t.Paused, &t.Selects)
+	if !t.Selects {
+		return
+	}
+	c.Byte((*byte)(&t.Work))
+	c.Int(&t.Most, &t.Confirm)
+	c.Uint(&t.Place)
+	c.Int(&t.Skipped)
+	c.string(&t.By, &t.Note)
+	f := &t.Filter
+	c.ID(&f.ID)
+	c.string(&f.Group, &f.Source)
+	c.Int(&f.From, &f.To)
+	c.Uint(&f.ReceivesMin, &f.ReceivesMax)
+	list(c, &f.Attributes, func(a *TaskAttribute) { c.string(&a.Name, &a.Value) })
+	c.string(&f.Text)
 }
 
 func DecodeTask(value []byte) (t Task, ok bool) {
 	c := Codec{B: value, Reading: true}
 	t.parts(&c)
-	return t, c.Done() && t.Status.known()
+	return t, c.Done() && t.Status.known() && t.Work.known()
 }

@@ -30,7 +30,7 @@ func Takes(k []byte) bool {
 	case len(k) == 0:
 		return false
 	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask,
-		k[0] == row.FamilyDocument, isRecord(k):
+		k[0] == row.FamilyDocument, isRecord(k), k[0] == row.FamilyAction:
 		return true
 	case k[0] != row.FamilySpace || len(k) < row.SpacePrefixLen:
 		return false
@@ -78,6 +78,7 @@ func Complete(store kv.Store) Result {
 	s.tasks()
 	s.documents()
 	s.records()
+	s.actions()
 	s.system()
 	s.batch.Force()()
 	slices.SortFunc(s.out.Queues, func(a, b Queue) int {
@@ -146,6 +147,11 @@ func (s *salvage) survey() {
 		if t, ok := row.TaskOf(k, v); ok {
 			s.past(t.Started, t.Stepped)
 			s.sys.NextTask = max(s.sys.NextTask, t.Number+1)
+		}
+	}
+	for _, v := range s.store.Scan([]byte{row.FamilyAction}, []byte{row.FamilyAction + 1}) {
+		if a, ok := row.DecodeAction(v); ok {
+			s.past(a.At)
 		}
 	}
 	for k, v := range s.store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {
@@ -526,7 +532,7 @@ func (s *salvage) tasks() {
 			continue
 		}
 		if t.Status.Active() {
-			t.Status, t.Failure = row.TaskCancelled, ""
+			t.Status, t.Failure, t.Paused = row.TaskCancelled, "", false
 			s.out.Cancelled++
 			s.set(bytes.Clone(k), t.Encode(nil))
 		}
@@ -539,6 +545,16 @@ func (s *salvage) documents() {
 	for k, v := range s.store.Scan(family.Lo, family.Hi) {
 		_, ok := row.DocumentOf(k)
 		if _, known := row.DecodeDocument(v); !ok || !known {
+			s.delete(bytes.Clone(k))
+		}
+	}
+}
+
+// actions drops entries of the action log that cannot be read.
+func (s *salvage) actions() {
+	family := row.Family(row.FamilyAction)
+	for k, v := range s.store.Scan(family.Lo, family.Hi) {
+		if a, ok := row.DecodeAction(v); !ok || !bytes.Equal(k, row.ActionKey(a.Number)) {
 			s.delete(bytes.Clone(k))
 		}
 	}

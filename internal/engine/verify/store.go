@@ -204,10 +204,18 @@ func (a *run) task(k []byte, t *row.Task) {
 	case t.Number == 0 || t.Number >= a.sys.NextTask:
 		a.report(t.Source, k, "it is task %d, and the next one to be made is %d", t.Number,
 			a.sys.NextTask)
-	case t.Moved < 0 || t.ToMove < 0 || t.Rate < 0 || t.Rate > sqslimits.TaskRateMax ||
+	case t.Moved < 0 || t.ToMove < 0 || t.Rate < 0 || t.Rate > rateMax(t) ||
 		t.Stepped < t.Started || t.ID == [16]byte{}:
 		a.report(t.Source, k, "it has moved %d of %d at the rate %d, and stepped at %d after a start at %d",
 			t.Moved, t.ToMove, t.Rate, t.Stepped, t.Started)
+	case t.Skipped < 0 || t.Most < 0 || t.Most > 0 && t.Moved > t.Most || t.Confirm < 0 ||
+		t.Confirm > 0 && t.Moved > t.Confirm || (t.Work == row.TaskDelete) != (t.Confirm > 0):
+		a.report(t.Source, k, "it has taken %d messages and skipped %d, with the limit %d and %d confirmed",
+			t.Moved, t.Skipped, t.Most, t.Confirm)
+	case t.Paused && t.Status != row.TaskRunning:
+		a.report(t.Source, k, "it is paused and %s", row.TaskNames[t.Status])
+	case t.Place > 0 && t.Place >= t.Limit:
+		a.report(t.Source, k, "it has looked at message %d, and stops before %d", t.Place, t.Limit)
 	case (t.Failure != "") != (t.Status == row.TaskFailed):
 		a.report(t.Source, k, "it is %s and the failure is %q", row.TaskNames[t.Status], t.Failure)
 	case known:
@@ -216,6 +224,13 @@ func (a *run) task(k []byte, t *row.Task) {
 			a.report(t.Source, k, "it moves messages before %d, and the next one of the queue is %d", t.Limit, st.NextSeq)
 		}
 	}
+}
+
+func rateMax(t *row.Task) int64 {
+	if t.Selects {
+		return row.TaskRateMax
+	}
+	return sqslimits.TaskRateMax
 }
 
 // secret looks at the server's row.
@@ -243,11 +258,29 @@ func (a *run) documents() {
 	}
 }
 
+// actions looks at the action log.
+func (a *run) actions() {
+	for k, v := range a.rows(row.Family(row.FamilyAction)) {
+		action, ok := row.DecodeAction(v)
+		if !ok {
+			a.damagedRow(row.QueueName{}, k, "action", v)
+			continue
+		}
+		a.canonical(row.QueueName{}, k, v, action.Encode(nil))
+		a.past(row.QueueName{}, k, "the time of the action", action.At)
+		if !bytes.Equal(k, row.ActionKey(action.Number)) {
+			a.report(row.QueueName{}, k, "it is the action %d, which has another key",
+				action.Number)
+		}
+	}
+}
+
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
 	for _, gap := range []row.Span{
 		{Lo: []byte{row.FamilyDocument + 1}, Hi: []byte{row.FamilyRecord}},
-		{Lo: []byte{row.FamilyRecord + 1}, Hi: []byte{row.FamilySpace}},
+		{Lo: []byte{row.FamilyRecord + 1}, Hi: []byte{row.FamilyAction}},
+		{Lo: []byte{row.FamilyAction + 1}, Hi: []byte{row.FamilySpace}},
 		{Lo: []byte{row.FamilySpace + 1}, Hi: nil},
 	} {
 		for k := range a.rows(gap) {

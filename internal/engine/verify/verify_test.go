@@ -158,6 +158,8 @@ func everyKind(t *testing.T) rowMap {
 	send(auditFIFO, 6, engine.Entry{Group: some("g")})
 	receive(auditFIFO, 10, 0, "")
 	receive(auditFIFO, 10, 0, "") // which dead-letters them
+	r.do(&engine.StartTask{Queue: auditDeadF, Work: engine.TaskDelete, Confirm: 5, By: "ops", Filter: engine.TaskFilter{Text: "0", ReceivesMin: 1}})
+	r.do(&engine.ChangeTask{Account: "000000000000", ID: auditDeadF.Name + ":2", Change: engine.PauseTask, By: "ops"})
 	send(auditFIFO, 9, engine.Entry{Group: some("g")})
 	receive(auditFIFO, 2, 30, "attempt")
 	send(auditFIFO, 2, engine.Entry{Group: some("h"), Body: some(large)})
@@ -181,7 +183,8 @@ func kindOf(k string) string {
 	}
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
-			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document"}[k[0]]
+			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
+			row.FamilyAction: "action"}[k[0]]
 	}
 	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}[k[row.SpacePrefixLen-1]]
 }
@@ -196,7 +199,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 	return keys
 }
 
-var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "state", "message", "content", "delivery", "due",
+var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
 	"segment", "group", "line", "head", "dedup", "origin", "elder"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -460,7 +463,7 @@ func TestAuditFindsRandomDamage(t *testing.T) {
 			continue
 		}
 		missed[what+", "+kindOf(k)]++
-		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document", "record"}, kindOf(k)) {
+		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document", "record", "action"}, kindOf(k)) {
 			t.Errorf("a %s row was deleted and nobody misses it: %x", kindOf(k), k)
 		}
 		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue", "document", "record"}, kindOf(k)) {

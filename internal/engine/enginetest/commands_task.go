@@ -1,0 +1,253 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tenaq/internal/engine"
+)
+
+// filter reads what a task takes. m names a message, and older is the least age of messages.
+func (p *Player) filter(a *args) (f engine.TaskFilter) {
+	f.Group, f.Text = a.text("group").Value, a.text("text").Value
+	if m := a.text("m"); m.Set {
+		f.ID = p.idOf(m.Value)
+	}
+	if source := a.text("from"); source.Set {
+		f.Source = p.arn(accountDefault, source.Value)
+	}
+	if older := a.millis("older", 0); older > 0 {
+		f.To = p.now - older + 1
+	}
+	if younger := a.millis("younger", 0); younger > 0 {
+		f.From = p.now - younger
+	}
+	f.ReceivesMin = uint64(a.number("receives").Value)
+	f.ReceivesMax = uint64(a.number("receives-max").Value)
+	for _, pair := range a.values("with") {
+		name, value, _ := strings.Cut(pair, "=")
+		f.Attributes = append(f.Attributes, engine.TaskAttribute{Name: name, Value: value})
+	}
+	return f
+}
+
+// idOf returns the id of the message with an alias.
+func (p *Player) idOf(alias string) [16]byte {
+	for id, m := range p.sent { // order does not matter: aliases differ
+		if m.alias == alias {
+			return id
+		}
+	}
+	return [16]byte{0xff}
+}
+
+var works = []string{"move", "delete", "park"}
+
+// taskStart starts a task that selects and answers its id. Later steps may name it k1, k2 and so
+// on, in the order of starts.
+func (p *Player) taskStart(a *args, _ []string) (string, error) {
+	op := &engine.StartTask{Filter: p.filter(a), To: a.text("to").Value,
+		Rate: a.number("rate").Value, Most: a.number("max").Value,
+		Expected: a.number("expected").Value, Confirm: a.number("confirm").Value,
+		By: a.text("by").Value, Note: a.text("note").Value}
+	op.Queue, _ = a.queue()
+	if do := a.text("do").Value; do != "" {
+		op.Work = engine.TaskWork(slices.Index(works, do))
+	}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	p.selections = append(p.selections, op.Task.ID)
+	return showView(&op.Task), nil
+}
+
+func showView(t *engine.TaskView) string {
+	text := fmt.Sprintf("%s %s %s done=%d", t.ID, works[t.Work], t.Status, t.Done)
+	number := func(name string, n int64) {
+		if n != 0 {
+			text += fmt.Sprintf(" %s=%d", name, n)
+		}
+	}
+	number("skipped", t.Skipped)
+	number("expected", t.Expected)
+	number("max", t.Most)
+	number("confirm", t.Confirm)
+	number("rate", t.Rate)
+	for _, part := range []struct{ name, value string }{{"to", t.To}, {"by", t.By},
+		{"note", t.Note}, {"failure", t.Failure}} {
+		if part.value != "" {
+			text += fmt.Sprintf(" %s=%s", part.name, part.value)
+		}
+	}
+	text += " started=" + sinceEpoch(t.Started)
+	if t.Ended != 0 {
+		text += " ended=" + sinceEpoch(t.Ended)
+	}
+	if t.SQS {
+		text += " sqs"
+	}
+	return text
+}
+
+// taskCount counts to the end.
+func (p *Player) taskCount(a *args, _ []string) (string, error) {
+	op := &engine.CountTask{Filter: p.filter(a)}
+	op.Queue, _ = a.queue()
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	count, bytes, skipped, samples := int64(0), int64(0), int64(0), ""
+	for {
+		refusal, err := p.do(op)
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+		for i := range op.Samples {
+			m, err := p.meet(&op.Samples[i].Delivery)
+			if err != nil {
+				return "", err
+			}
+			if count == 0 {
+				samples += " " + m.alias
+			}
+		}
+		count, bytes, skipped = count+op.Count, bytes+op.Bytes, skipped+op.Skipped
+		if op.After = op.Next; op.Next == "" {
+			return fmt.Sprintf("count=%d bytes=%d skipped=%d%s", count, bytes, skipped, samples),
+				nil
+		}
+	}
+}
+
+// taskList lists the tasks of all queues or of one, in pages of two.
+func (p *Player) taskList(a *args, _ []string) (string, error) {
+	op := &engine.ListTasks{Account: a.account(), Queue: a.text("q").Value,
+		Active: a.flag("active"), Max: 2}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for {
+		refusal, err := p.do(op)
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+		for i := range op.Tasks {
+			fmt.Fprintln(&b, showView(&op.Tasks[i]))
+		}
+		if op.After = op.Next; op.Next == "" {
+			return b.String(), nil
+		}
+	}
+}
+
+func (p *Player) taskPause(a *args, _ []string) (string, error) {
+	return p.changeTask(a, engine.PauseTask)
+}
+
+func (p *Player) taskResume(a *args, _ []string) (string, error) {
+	return p.changeTask(a, engine.ResumeTask)
+}
+
+func (p *Player) taskCancel(a *args, _ []string) (string, error) {
+	return p.changeTask(a, engine.CancelTask)
+}
+
+func (p *Player) taskRate(a *args, _ []string) (string, error) {
+	return p.changeTask(a, engine.SetTaskRate)
+}
+
+func (p *Player) changeTask(a *args, change engine.TaskChange) (string, error) {
+	op := &engine.ChangeTask{Account: a.account(), ID: a.text("task").Value, Change: change,
+		Rate: a.number("rate").Value, By: a.text("by").Value}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	if number, ok := strings.CutPrefix(op.ID, "k"); ok {
+		if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= len(p.selections) {
+			op.ID = p.selections[n-1]
+		}
+	}
+	refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	return showView(&op.Task), nil
+}
+
+// A place is where a message was seen.
+type place struct {
+	text    string
+	lineage engine.MessageID
+}
+
+// replace sends another content in the place of message m, which a count has shown or would show.
+func (p *Player) replace(a *args, _ []string) (string, error) {
+	alias, to := a.text("m").Value, a.text("to").Value
+	q, _ := a.queue()
+	by, entry := a.text("by").Value, a.entry()
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	look := &engine.CountTask{Queue: q, Filter: engine.TaskFilter{ID: p.idOf(alias)}}
+	key := q.Name + " " + alias
+	for more := true; more; more = look.After != "" {
+		if refusal, err := p.do(look); refusal != "" || err != nil {
+			return refusal, err
+		}
+		for i := range look.Samples {
+			p.places[key] = place{look.Samples[i].Place, look.Samples[i].Lineage}
+		}
+		look.After = look.Next
+	}
+	at, ok := p.places[key]
+	if !ok {
+		return "not seen", nil
+	}
+	op := &engine.Replace{Queue: q, Place: at.text, To: to, By: by, Draft: engine.NewDraft(entry)}
+	refusal, err := p.do(op, entry)
+	if refusal != "" || err != nil {
+		return strings.ReplaceAll(refusal, at.text, "PLACE"), err
+	}
+	first := *p.sent[at.lineage] // a copy: clones of the player share the other one
+	first.latest = &entry
+	p.sent[at.lineage] = &first
+	return p.accept(op.Sent, entry)
+}
+
+// actions lists what was done, the latest action first, in pages of two. What it says about ids of
+// messages is left out.
+func (p *Player) actions(a *args, _ []string) (string, error) {
+	op := &engine.ListActions{Account: a.account(), Max: 2}
+	limit := a.number("max").Value
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for n := int64(0); ; {
+		refusal, err := p.do(op)
+		if refusal != "" || err != nil {
+			return refusal, err
+		}
+		for _, action := range op.Actions {
+			if n++; limit != 0 && n > limit {
+				return b.String(), nil
+			}
+			text := action.Text
+			if action.Name == "Replace" {
+				text = text[strings.LastIndex(text, " ")+1:]
+			}
+			fmt.Fprintf(&b, "%d %s %s %s %s %s\n", action.Number, sinceEpoch(action.At), action.By,
+				action.Name, action.About, strings.TrimSpace(text))
+		}
+		if op.Before = op.Next; op.Next == 0 {
+			return b.String(), nil
+		}
+	}
+}

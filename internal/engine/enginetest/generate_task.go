@@ -1,0 +1,69 @@
+package enginetest
+
+import "fmt"
+
+// taskStep makes up a step about tasks that select messages.
+func (g *Generator) taskStep(q string) {
+	switch g.r.IntN(12) {
+	case 0, 1, 2, 3:
+		g.selections++
+		g.emit("task-start q=%s%s%s%s", q, g.work(q), g.filter(q),
+			g.maybe("rate", "1", "3", "10", "1000"))
+		g.emit("move-step")
+	case 4:
+		g.emit("task-count q=%s%s", q, g.filter(q))
+	case 5:
+		g.emit("task-list%s", g.one("", " active", " q="+q))
+	case 6:
+		g.emit("task-rate task=%s rate=%s by=ops", g.selection(), g.one("0", "2", "100", "501"))
+	case 7, 8:
+		g.emit("task-%s task=%s", g.one("pause", "resume", "resume", "cancel"), g.selection())
+	case 9:
+		g.emit("actions max=4")
+	default:
+		g.emit("replace q=%s m=m%d%s%s by=ops", q, 1+g.r.IntN(60), g.message(q),
+			g.maybe("to", g.another(q)))
+	}
+}
+
+// selection names a task that was started, perhaps.
+func (g *Generator) selection() string { return fmt.Sprintf("k%d", 1+g.r.IntN(g.selections+1)) }
+
+// work is what a task does.
+func (g *Generator) work(q string) string {
+	work := g.maybe("max", "1", "5", "100")
+	switch g.r.IntN(4) {
+	case 0:
+		return work + fmt.Sprintf(" do=delete confirm=%s", g.one("1", "2", "120", "1000"))
+	case 1:
+		return work + " do=park to=" + g.another(q)
+	case 2:
+		return work + " do=move to=" + g.another(q)
+	}
+	return work
+}
+
+// filter is what a task takes: mostly everything.
+func (g *Generator) filter(q string) string {
+	switch g.r.IntN(11) {
+	case 8:
+		return " with=(k=" + g.one("v", "w") + ")"
+	case 0:
+		return " text=" + g.one("x", "ell", "zzz")
+	case 1:
+		return " group=" + g.one("g1", "g2", "a")
+	case 2:
+		return " receives=" + g.one("1", "2")
+	case 3:
+		return " receives-max=" + g.one("1", "3")
+	case 4:
+		return " older=" + g.one("1s", "10s", "1m")
+	case 5:
+		return " younger=" + g.one("1s", "10s", "1m")
+	case 6:
+		return " from=" + g.another(q)
+	case 7:
+		return fmt.Sprintf(" m=m%d", 1+g.r.IntN(40))
+	}
+	return ""
+}

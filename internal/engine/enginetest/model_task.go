@@ -1,0 +1,366 @@
+package enginetest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tenaq/internal/engine"
+)
+
+// name is the id of a task.
+func (t *modelTask) name() string { return fmt.Sprintf("%s:%d", t.source.Name, t.number) }
+
+// view shows a task as /v1 does.
+func (t *modelTask) view() engine.TaskView {
+	v := engine.TaskView{ID: t.name(), Queue: t.source.Name, Status: t.Status, Failure: t.Failure,
+		Done: t.Moved, Skipped: t.skipped, Expected: t.ToMove, Rate: t.Rate, Started: t.Started,
+		SQS: t.selects == nil}
+	if s := t.selects; s != nil {
+		v.Work, v.To, v.Filter, v.Most, v.Confirm = s.Work, s.To, s.Filter, s.Most, s.Confirm
+		v.By, v.Note = s.By, s.Note
+	} else if t.Destination != "" {
+		v.To = queueOfARN(t.Destination)
+	}
+	if t.paused {
+		v.Status = "PAUSED"
+	}
+	if !t.active() {
+		v.Ended = t.stepped
+	}
+	return v
+}
+
+func (m *Model) note(account, by, name, about, text string) {
+	m.log = append(m.log, engine.Action{Number: uint64(len(m.log) + 1), At: m.now,
+		Account: account, By: by, Name: name, About: about, Text: text})
+}
+
+func (m *Model) listActions(op *engine.ListActions) {
+	op.Actions, op.Next = nil, 0
+	for _, a := range slices.Backward(m.log[max(len(m.log)-1000, 0):]) {
+		switch {
+		case op.Before != 0 && a.Number >= op.Before:
+		case len(op.Actions) == op.Max:
+			op.Next = op.Actions[op.Max-1].Number
+			return
+		default:
+			op.Actions = append(op.Actions, a)
+		}
+	}
+}
+
+func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Error {
+	if op.To != "" {
+		to := m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
+		switch {
+		case to == nil:
+			return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+		case to == q:
+			return modelBadValue(op.To, "to", "Source and destination must be different queues.")
+		case to.fifo() != q.fifo():
+			return modelBadValue(op.To, "to",
+				"Source and destination must be queues of the same type.")
+		}
+	}
+	if earlier := m.tasksOf(q.name); len(earlier) > 0 && earlier[0].active() {
+		return modelRefusal(engine.CodeConflict, "The task %s of this queue has not ended. "+
+			"A queue has one task at a time: wait for its end, or cancel it.", earlier[0].name())
+	}
+	t := m.newTask(q)
+	t.MoveTask = engine.MoveTask{Status: "RUNNING", Rate: op.Rate, Started: m.now,
+		ToMove: cmp.Or(op.Expected, op.Confirm)}
+	if t.ToMove == 0 && op.Filter.All() {
+		t.ToMove = int64(q.count(available, m.now))
+	}
+	if op.Most > 0 && t.ToMove > op.Most {
+		t.ToMove = op.Most
+	}
+	asked := *op
+	t.selects = &asked
+	op.Task = t.view()
+	work := []string{"move", "delete", "park"}[op.Work]
+	m.note(q.name.Account, op.By, "StartTask", t.name(), work+" "+op.Note)
+	return nil
+}
+
+// stepSelection looks at up to 512 messages, and takes up to 100 of those that match.
+func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
+	op := t.selects
+	allowed, taken, size := t.allowance(m.now), int64(0), int64(0)
+	failure := ""
+	looked := slices.Clone(q.messages)
+	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last, func(msg *modelMessage) bool {
+		var to *modelQueue
+		done := t.Moved + taken
+		known := true
+		if op.Work != engine.TaskDelete {
+			name := op.To
+			if name == "" && msg.source != "" {
+				name = queueOfARN(msg.source)
+			}
+			to = m.queues[engine.QueueName{Account: q.name.Account, Name: name}]
+			known = to != nil
+		}
+		size += sizeOf(&msg.entry)
+		switch {
+		case !m.canTake(q, looked, msg):
+			size -= sizeOf(&msg.entry)
+			t.skipped++
+			return true
+		case op.Most > 0 && done == op.Most:
+			return false
+		case op.Confirm > 0 && done == op.Confirm:
+			failure = "MoreThanConfirmed"
+			return false
+		case taken == allowed || taken > 0 && size > 4<<20:
+			return false
+		case !known && op.To != "":
+			failure = string(engine.CodeNoQueue)
+			return false
+		case !known:
+			t.skipped++
+			return true
+		}
+		taken++
+		switch op.Work {
+		case engine.TaskMove:
+			m.moveBack(q, to, msg, msg.entry)
+		case engine.TaskPark:
+			m.park(q, to, msg)
+		case engine.TaskDelete:
+			q.remove(msg)
+			m.countTimeout(q, msg)
+			m.of(q).Deleted.Add(1)
+		}
+		return true
+	})
+	t.spend(taken, m.now)
+	switch {
+	case failure != "":
+		t.end("FAILED", failure)
+	case whole || op.Most > 0 && t.Moved == op.Most:
+		t.end("COMPLETED", "")
+	}
+}
+
+func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
+	q.remove(msg)
+	m.countTimeout(q, msg)
+	m.of(q).Moved.Add(1)
+	m.of(to).Arrived.Add(1)
+	moved := *msg
+	moved.source = cmp.Or(msg.source, m.arn(q.name))
+	moved.base = m.now
+	m.enter(to, &moved, 0)
+	moved.kind = available
+}
+
+// selectFrom calls visit for the messages behind a place, up to a last one, that a filter finds,
+// until it returns false. It reports whether it has come to the last one.
+func (m *Model) selectFrom(
+	q *modelQueue, f *engine.TaskFilter, place *uint64, messages []*modelMessage, last uint64,
+	visit func(*modelMessage) bool,
+) (whole bool) {
+	looks, reads := 512, int64(4<<20)
+	for _, msg := range messages {
+		if msg.seq <= *place {
+			continue
+		}
+		if msg.seq > last {
+			break
+		}
+		if looks == 0 {
+			return false
+		}
+		found := matches(f, msg)
+		if found && f.OfContent() {
+			size := sizeOf(&msg.entry)
+			if reads < size && reads < 4<<20 {
+				return false
+			}
+			reads -= size
+			found = matchesContent(f, msg)
+		}
+		if found && !visit(msg) {
+			return false
+		}
+		looks--
+		*place = msg.seq
+	}
+	return true
+}
+
+func matches(f *engine.TaskFilter, msg *modelMessage) bool {
+	id := engine.MessageID(f.ID)
+	switch receives := uint64(msg.receives); {
+	case id != engine.MessageID{} && id != msg.id && id != msg.lineage,
+		f.Group != "" && f.Group != msg.entry.Group.Value,
+		f.Source != "" && f.Source != msg.source,
+		msg.sent < f.From || f.To != 0 && msg.sent >= f.To,
+		receives < f.ReceivesMin || f.ReceivesMax != 0 && receives > f.ReceivesMax:
+		return false
+	}
+	return true
+}
+
+func matchesContent(f *engine.TaskFilter, msg *modelMessage) bool {
+	for _, wanted := range f.Attributes {
+		if !slices.ContainsFunc(msg.entry.Attributes, func(a engine.EntryAttribute) bool {
+			return a.Name == wanted.Name && !strings.HasPrefix(a.Type.Value, "Binary") &&
+				a.String.Value == wanted.Value
+		}) {
+			return false
+		}
+	}
+	return strings.Contains(msg.entry.Body.Value, f.Text)
+}
+
+// canTake reports whether a message can be received. In a FIFO queue, none before it in its group
+// may be hidden or delayed.
+func (m *Model) canTake(q *modelQueue, messages []*modelMessage, msg *modelMessage) bool {
+	if q.due(msg) > m.now || q.expired(msg, m.now) {
+		return false
+	}
+	return !q.fifo() || !slices.ContainsFunc(messages, func(before *modelMessage) bool {
+		return before.seq < msg.seq && before.entry.Group.Value == msg.entry.Group.Value &&
+			q.due(before) > m.now
+	})
+}
+
+func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
+	m.settle(q)
+	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
+	place, _ := q.openPlace(op.After)
+	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, func(msg *modelMessage) bool {
+		if !m.canTake(q, q.messages, msg) {
+			op.Skipped++
+			return true
+		}
+		op.Count++
+		op.Bytes += sizeOf(&msg.entry)
+		if len(op.Samples) < engine.CountSamples {
+			op.Samples = append(op.Samples, engine.Peeked{Delivery: q.delivery(msg),
+				Place: q.place(msg.seq)})
+		}
+		return true
+	})
+	if !whole {
+		op.Next = q.place(place)
+	}
+}
+
+// place is the place of a message; openPlace reads one.
+func (q *modelQueue) place(seq uint64) string { return fmt.Sprintf("%d/%x", seq, q.incarnation) }
+
+func (q *modelQueue) openPlace(text string) (seq uint64, ok bool) {
+	number, incarnation, _ := strings.Cut(text, "/")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	return seq, err == nil && incarnation == fmt.Sprintf("%x", q.incarnation)
+}
+
+func (m *Model) listAll(op *engine.ListTasks) {
+	tasks := slices.Clone(m.tasks)
+	if !op.Active {
+		slices.SortFunc(tasks, func(a, b *modelTask) int {
+			return cmp.Or(cmp.Compare(a.source.Name, b.source.Name),
+				cmp.Compare(b.number, a.number))
+		})
+	}
+	op.Tasks, op.Next = nil, ""
+	behind := op.After == ""
+	for _, t := range tasks {
+		if behind && (op.Queue == "" || t.source.Name == op.Queue) && (!op.Active || t.active()) {
+			if !op.Active && len(op.Tasks) == op.Max {
+				op.Next = op.Tasks[op.Max-1].ID
+				return
+			}
+			op.Tasks = append(op.Tasks, t.view())
+		}
+		behind = behind || t.name() == op.After
+	}
+}
+
+func (m *Model) changeTask(op *engine.ChangeTask) *engine.Error {
+	i := slices.IndexFunc(m.tasks, func(t *modelTask) bool { return t.name() == op.ID })
+	if i < 0 {
+		return modelRefusal(engine.CodeNoResource, "There is no task %s. List the tasks: a queue "+
+			"keeps its latest 10, and none after it was deleted.", op.ID)
+	}
+	t, most, text := m.tasks[i], int64(10_000), ""
+	if t.selects == nil {
+		most = 500
+	}
+	if op.Change == engine.SetTaskRate && (op.Rate < 0 || op.Rate > most) {
+		return modelBadValue(fmt.Sprint(op.Rate), "rate",
+			fmt.Sprintf("Must be between 1 and %d, or 0 for no limit.", most))
+	}
+	if t.Status != "RUNNING" {
+		return modelRefusal(engine.CodeConflict, "The task %s is %s and cannot be changed. "+
+			"Start another one for the rest.", op.ID, t.Status)
+	}
+	switch op.Change {
+	case engine.PauseTask:
+		t.paused = true
+	case engine.ResumeTask:
+		t.paused, t.due = false, m.now*1000
+	case engine.CancelTask:
+		t.paused, t.Status = false, "CANCELLING"
+	case engine.SetTaskRate:
+		t.Rate, t.due, text = op.Rate, m.now*1000, fmt.Sprintf("%d a second", op.Rate)
+	}
+	op.Task = t.view()
+	m.note(op.Account, op.By, string(op.Change), op.ID, text)
+	return nil
+}
+
+// replace sends another content in the place of a message. [TASK-17]
+func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engine.Error {
+	seq, ok := q.openPlace(op.Place)
+	if !ok {
+		return modelBadValue(op.Place, "place",
+			"It is not the place of a message in this queue.")
+	}
+	m.settle(q)
+	i := slices.IndexFunc(q.messages, func(msg *modelMessage) bool {
+		return msg.seq == seq && !q.expired(msg, m.now)
+	})
+	if i < 0 {
+		return modelRefusal(engine.CodeNoResource, "The message is gone: it was deleted, moved or "+
+			"has expired. List the messages of the queue again.")
+	}
+	msg := q.messages[i]
+	if q.state(msg, m.now) == inFlight {
+		return modelRefusal(engine.CodeConflict, "The message is in flight: a consumer has "+
+			"received it. Try again when it has returned.")
+	}
+	to := m.queues[engine.QueueName{Account: q.name.Account,
+		Name: cmp.Or(op.To, queueOfARN(msg.source))}]
+	switch {
+	case op.To == "" && msg.source == "":
+		return modelRefusal(engine.CodeConflict,
+			"The message was sent to this queue directly: name a queue in \"to\".")
+	case to == nil:
+		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+	case to.fifo() != q.fifo():
+		return modelBadValue(to.name.Name, "to",
+			"Source and destination must be queues of the same type.")
+	}
+	if !e.Group.Set {
+		e.Group = msg.entry.Group
+	}
+	if to.fifo() && !e.Dedup.Set {
+		e.Dedup = engine.Text{Value: msg.dedup, Set: true}
+	}
+	if no := to.check(e, "are invalid"); no != nil {
+		return no
+	}
+	moved := m.moveBack(q, to, msg, e)
+	moved.dedup = e.Dedup.Value
+	op.Sent = engine.Sent{ID: moved.id, Sequence: to.sequence(moved)}
+	m.note(q.name.Account, op.By, "Replace", q.name.Name, fmt.Sprintf("%s by %s in %s", msg.id,
+		moved.id, to.name.Name))
+	return nil
+}

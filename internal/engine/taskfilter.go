@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"strings"
+
+	"tenaq/internal/engine/row"
+	"tenaq/internal/work/sqslimits"
+)
+
+// filterTextMax bounds each text of a filter, in bytes.
+const filterTextMax = 1024
+
+// checkFilter refuses a filter that is too long, or finds nothing ever.
+func checkFilter(f *TaskFilter) *Error {
+	switch {
+	case len(f.Text) > filterTextMax:
+		return errNumber(int64(len(f.Text)), "text", "Must have at most 1024 bytes.")
+	case len(f.Group) > sqslimits.IDMax:
+		return errNumber(int64(len(f.Group)), "group", "Must have at most 128 bytes.")
+	case len(f.Source) > filterTextMax:
+		return errNumber(int64(len(f.Source)), "source", "Must have at most 1024 bytes.")
+	case len(f.Attributes) > sqslimits.AttributesMax:
+		return errNumber(int64(len(f.Attributes)), "attributes", "Must be at most 10.")
+	case f.To != 0 && f.To <= f.From:
+		return errNumber(f.To, "to", "Must be later than from.")
+	case f.ReceivesMax != 0 && f.ReceivesMax < f.ReceivesMin:
+		return errNumber(int64(f.ReceivesMax), "receivesMax", "Must not be below receivesMin.")
+	}
+	for _, a := range f.Attributes {
+		if a.Name == "" || len(a.Name)+len(a.Value) > 2*filterTextMax {
+			return errValue(a.Name, "attributes",
+				"Must have a name, and at most 2048 bytes with its value.")
+		}
+	}
+	return nil
+}
+
+// takes reports whether a filter finds a message, as far as its metadata say.
+func takes(f *TaskFilter, m *row.Meta, v *row.Delivery) bool {
+	receives := uint64(0)
+	if v != nil {
+		receives = uint64(v.Receives)
+	}
+	return (f.ID == [16]byte{} || f.ID == [16]byte(m.ID) || f.ID == m.Lineage) &&
+		(f.Group == "" || f.Group == m.Group) &&
+		(f.Source == "" || f.Source == m.Source) &&
+		m.Sent >= f.From && (f.To == 0 || m.Sent < f.To) &&
+		receives >= f.ReceivesMin && (f.ReceivesMax == 0 || receives <= f.ReceivesMax)
+}
+
+// takesContent reports whether a filter finds the content of a message.
+func takesContent(f *TaskFilter, c *row.Content) bool {
+	for _, wanted := range f.Attributes {
+		found := false
+		for i := range c.Attributes {
+			a := &c.Attributes[i]
+			found = found || a.Name == wanted.Name && !row.IsBinary(a.Type) &&
+				a.String == wanted.Value
+		}
+		if !found {
+			return false
+		}
+	}
+	return strings.Contains(c.Body, f.Text)
+}
+
+// Bounds on what one Apply looks at for a task.
+const (
+	taskLooks = 512     // messages
+	taskReads = 4 << 20 // bytes of contents
+)
+
+// A selection is a walk over the messages of a queue in the order of their numbers, for those that
+// a filter finds. It is bounded, keeps nothing in memory, and writes nothing. [TASK-3, TASK-7]
+type selection struct {
+	peek
+	filter  *TaskFilter
+	horizon uint64 // messages from this number on are not looked at
+	reads   int64  // bytes of contents that may still be read
+}
+
+// selectFrom returns a walk over what lies behind a place of a queue that is ready.
+func (e *Engine) selectFrom(q *queue, f *TaskFilter, place, horizon uint64) *selection {
+	// As many messages are read at a time as fit on a page.
+	p := peek{Peek: &Peek{Max: PeekMax}, e: e, q: q, place: place, looks: taskLooks,
+		gates: make(map[string]uint64)}
+	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads}
+}
+
+// A selected message is one that a filter has found.
+type selected struct {
+	meta       *row.Meta
+	shown      Peeked
+	receivable bool
+}
+
+// run calls visit for each message that the filter finds, until it returns false: then the place
+// stays in front of that message. It reports whether the walk has come to its horizon.
+func (s *selection) run(visit func(*selected) bool) (whole bool) {
+	pieces, more := s.pieces()
+	for _, r := range pieces {
+		hi := min(r.Hi, s.horizon)
+		for lo := max(r.Lo, s.place+1); lo < hi; lo = s.place + 1 {
+			metas, all := s.metas(lo, hi)
+			if len(metas) > 0 && !s.look(metas, visit) {
+				return false
+			}
+			if all {
+				s.place = hi - 1
+			}
+		}
+		if r.Hi >= s.horizon {
+			return true
+		}
+	}
+	return !more
+}
+
+// look looks at messages, and reports false when the walk ends before the last of them.
+func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
+	deliveries := s.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
+	for i := range metas {
+		m := &metas[i]
+		if s.looks == 0 {
+			return false
+		}
+		var v *row.Delivery
+		if len(deliveries) > 0 && deliveries[0].seq == m.Seq {
+			v, deliveries = &deliveries[0].Delivery, deliveries[1:]
+		}
+		found, ok := s.finds(m, v)
+		if !ok || found && !visit(s.describe(m, v)) {
+			return false
+		}
+		s.looks--
+		s.place = m.Seq
+	}
+	return true
+}
+
+// finds reports whether the filter finds a message; false for ok when the walk has read enough.
+func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
+	switch {
+	case !takes(s.filter, m, v):
+		return false, true
+	case !s.filter.OfContent():
+		return true, true
+	case s.reads < m.Size && s.reads < taskReads:
+		return false, false
+	}
+	s.reads -= m.Size
+	value := s.e.contentOf(s.q, &message{Meta: *m})
+	c, ok := row.DecodeContent(value)
+	if !ok {
+		s.e.rows.damaged("content", row.SeqKey(s.q.row.Space, row.KindMessage, m.Seq))
+	}
+	return takesContent(s.filter, &c), true
+}
+
+func (s *selection) describe(m *row.Meta, v *row.Delivery) *selected {
+	shown := s.show(m, v)
+	return &selected{m, shown, shown.State == StateVisible &&
+		!m.Expired(s.e.now, s.q.row.Attributes.Retention())}
+}

@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"tenaq/internal/engine/row"
+)
+
+// failureConfirm is why a delete fails that finds more messages than were confirmed. [TASK-6]
+const failureConfirm = "MoreThanConfirmed"
+
+// A picked message is one that a step of a task takes, and the queue that it goes to; nil when it
+// is deleted.
+type picked struct {
+	*message
+	to *queue
+}
+
+// stepSelection carries a task that selects one step further: what it takes, and how far it has
+// come, are one change. [TASK-9]
+func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
+	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit)
+	var taken []picked
+	failure, skipped := "", int64(0)
+	allowed, size := t.allowance(e.now), int64(0)
+	whole := s.run(func(m *selected) bool {
+		done := t.Moved + int64(len(taken))
+		switch {
+		case !m.receivable:
+			skipped++
+			return true
+		case t.Most > 0 && done == t.Most:
+			return false
+		case t.Confirm > 0 && done == t.Confirm:
+			failure = failureConfirm
+			return false
+		}
+		if size += m.meta.Size; len(taken) == allowed || len(taken) > 0 && size > moveBytesMax {
+			return false
+		}
+		to, ok, gone := e.destinationOf(t, m.meta)
+		switch {
+		case gone:
+			failure = failureNoQueue
+			return false
+		case !ok:
+			skipped++
+			return true
+		}
+		taken = append(taken, picked{&message{Meta: *m.meta}, to})
+		return true
+	})
+	e.loadPicked(q, taken)
+	for _, m := range taken {
+		e.checkAvailable(q, m.message)
+	}
+	// Everything has been read; from here on the step writes.
+	for i, m := range taken {
+		e.take(q, t, m, identity(seed, i))
+	}
+	e.passRemoved(q, taken)
+	t.Place, t.Skipped, t.Stepped = s.place, t.Skipped+skipped, e.now
+	t.spend(len(taken), e.now)
+	switch {
+	case failure != "":
+		t.Status, t.Failure = row.TaskFailed, failure
+	case whole || t.Most > 0 && t.Moved == t.Most:
+		t.Status = row.TaskCompleted
+	}
+	e.saveTask(t)
+}
+
+// destinationOf returns the queue that a task moves a message to; nil for a delete. A message whose
+// source is unknown or was deleted stays. [TASK-5] Gone says that the queue that the task names was
+// deleted.
+func (e *Engine) destinationOf(t *task, m *row.Meta) (to *queue, ok, gone bool) {
+	if t.Work == TaskDelete {
+		return nil, true, false
+	}
+	if t.Destination != (QueueName{}) {
+		to, err := e.lookup(t.Destination)
+		return to, err == nil, err != nil
+	}
+	name, known := e.queueOfARN(m.Source)
+	if !known {
+		return nil, false, false
+	}
+	to, err := e.lookup(name)
+	return to, err == nil, false
+}
+
+// loadPicked puts what was picked into memory as remove needs it, and makes its rows readable.
+func (e *Engine) loadPicked(q *queue, taken []picked) {
+	leaving := make(map[string]int)
+	for i, m := range taken {
+		taken[i].message = e.messageOf(q, &m.Meta)
+		if q.fifo() {
+			leaving[m.Group]++
+		}
+	}
+	for _, m := range taken {
+		e.prepareLeave(q, m.message, leaving[m.Group])
+	}
+	if !q.fifo() && !e.hold {
+		e.loadFresh(q, 0)
+	}
+	e.flush()
+}
+
+// messageOf returns the message of a row.
+func (e *Engine) messageOf(q *queue, meta *row.Meta) *message {
+	m := e.find(q, meta.Seq)
+	switch {
+	case m != nil:
+	case q.fifo():
+		m = e.freshOf(q, meta.Seq)
+	default:
+		m = &message{inside: true}
+	}
+	m.Meta, m.hasMeta = *meta, true
+	return m
+}
+
+// take carries out what a task does with one message.
+func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
+	switch t.Work {
+	case TaskMove:
+		e.redrive(q, m.to, m.message, id)
+	case TaskPark:
+		e.park(q, m.to, m.message)
+	case TaskDelete:
+		e.countTimeout(q, m.message)
+		e.tally(q).AddDeleted(0)
+		e.remove(q, m.message)
+	}
+}
+
+// park moves a message to a queue where it stays what it was: its identities, its source and its
+// receives. Its retention starts again. One without a source comes from the queue it was in, so
+// that a task can move it back. [TASK-4]
+func (e *Engine) park(from, to *queue, m *message) {
+	moved := &message{Meta: m.Meta, hasMeta: true}
+	moved.Source, moved.Base = cmp.Or(m.Source, e.arn(from.name)), e.now
+	e.hand(from, to, m, moved)
+	e.tally(from).Moved.Add(1)
+	e.stir(to)
+}
+
+// passRemoved drops messages that were removed from between fresh ones from the window of a
+// standard queue. The cursor passes them when no fresh message is left before them. While expiry is
+// held, there may be some that the window does not show.
+func (e *Engine) passRemoved(q *queue, taken []picked) {
+	if q.fifo() {
+		return
+	}
+	w := &q.fresh
+	live := slices.DeleteFunc(w.entries[w.head:], func(m *message) bool {
+		return slices.ContainsFunc(taken, func(gone picked) bool { return gone.Seq == m.Seq })
+	})
+	w.entries = w.entries[:w.head+len(live)]
+	w.pop(0)
+	if e.hold {
+		return
+	}
+	first := min(w.end, q.st.NextSeq)
+	if w.len() > 0 {
+		first = w.at(0).Seq
+	}
+	if first > q.st.Cursor {
+		q.st.Cursor, q.stDirty = first, true
+	}
+}
