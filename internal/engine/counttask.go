@@ -33,7 +33,8 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		return ErrAgain
 	}
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
-	s := e.selectFrom(q, &op.Filter, after, q.st.NextSeq)
+	f := e.bind(op.Filter, q.name.Account)
+	s := e.selectFrom(q, &f, after, q.st.NextSeq)
 	whole := s.run(func(m *selected) bool {
 		if !m.receivable {
 			op.Skipped++

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/base64"
+	"slices"
 
 	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
@@ -20,6 +22,7 @@ type Peek struct {
 	Queue QueueName
 	State MessageState // only messages in this state; empty for all
 	After string       // Next of the page before; empty to begin at the front
+	At    string       // the message with this place alone, if it is there; empty for a page
 	Max   int          // messages of a page, at most PeekMax
 	Bytes int64        // bound on the messages of a page except the first; zero for none
 
@@ -74,9 +77,18 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 		return err
 	}
 	after, ok := openPlace(q.row.Incarnation, op.After)
+	if op.At != "" {
+		if after, ok = openPlace(q.row.Incarnation, op.At); after > 0 {
+			after, op.Max = after-1, 1
+		}
+	}
 	switch {
 	case !ok:
-		return errValue(op.After, "after", "It is not a place in this queue.")
+		name := "after"
+		if op.At != "" {
+			name = "at"
+		}
+		return errValue(cmp.Or(op.At, op.After), name, "It is not a place in this queue.")
 	case op.State != "" && !op.State.Known():
 		return errValue(string(op.State), "state",
 			"Must be visible, in_flight, delayed or blocked.")
@@ -88,7 +100,11 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 	}
 	op.Messages, op.Next = nil, ""
 	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
-	if p.run() {
+	if more := p.run(); op.At != "" {
+		op.Messages = slices.DeleteFunc(op.Messages, func(m Peeked) bool {
+			return m.Place != op.At
+		})
+	} else if more {
 		op.Next = sealPlace(q.row.Incarnation, p.place)
 	}
 	return nil

@@ -10,6 +10,14 @@ import (
 // filterTextMax bounds each text of a filter, in bytes.
 const filterTextMax = 1024
 
+// bind completes the filter of an operator: a source may be the name of a queue of the account.
+func (e *Engine) bind(f TaskFilter, account string) TaskFilter {
+	if f.Source != "" && !strings.Contains(f.Source, ":") {
+		f.Source = e.arn(QueueName{Account: account, Name: f.Source})
+	}
+	return f
+}
+
 // checkFilter refuses a filter that is too long, or finds nothing ever.
 func checkFilter(f *TaskFilter) *Error {
 	switch {
@@ -22,7 +30,7 @@ func checkFilter(f *TaskFilter) *Error {
 	case len(f.Attributes) > sqslimits.AttributesMax:
 		return errNumber(int64(len(f.Attributes)), "attributes", "Must be at most 10.")
 	case f.To != 0 && f.To <= f.From:
-		return errNumber(f.To, "to", "Must be later than from.")
+		return errNumber(f.To, "before", "Must be later than from.")
 	case f.ReceivesMax != 0 && f.ReceivesMax < f.ReceivesMin:
 		return errNumber(int64(f.ReceivesMax), "receivesMax", "Must not be below receivesMin.")
 	}

@@ -125,8 +125,8 @@ func (op *StartTask) apply(e *Engine, c *Command) *Error {
 		Number: e.sys.NextTask, Source: q.name, ID: identity(c.Seed, 0), Destination: to,
 		Rate: op.Rate, Started: e.now, Status: row.TaskRunning, ToMove: op.expected(q),
 		Limit: q.st.NextSeq, Due: e.now * 1000, Stepped: e.now,
-		Selects: true, Work: op.Work, Filter: op.Filter, Most: op.Most, Confirm: op.Confirm,
-		By: op.By, Note: op.Note,
+		Selects: true, Work: op.Work, Filter: e.bind(op.Filter, q.name.Account), Most: op.Most,
+		Confirm: op.Confirm, By: op.By, Note: op.Note,
 	}}
 	e.beginTask(t)
 	op.Task = t.view()
@@ -301,7 +301,7 @@ type ChangeTask struct {
 	Account, ID string
 	Change      TaskChange
 	Rate        int64 // for SetTaskRate
-	By          string
+	By, Note    string
 
 	Task TaskView // the answer
 }
@@ -322,11 +322,13 @@ func (op *ChangeTask) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	most, text := int64(TaskRateMax), ""
+	most, text := int64(TaskRateMax), op.Note
 	if !t.Selects {
 		most = sqslimits.TaskRateMax // a listing of SQS shows it
 	}
 	switch {
+	case len(op.Note) > NoteMax:
+		return errNumber(int64(len(op.Note)), "note", "Must have at most 500 bytes.")
 	case op.Change == SetTaskRate && (op.Rate < 0 || op.Rate > most):
 		return errNumber(op.Rate, "rate", "Must be between 1 and "+decimal(most)+
 			", or 0 for no limit.")

@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/engine"
 )
 
 // An Error is a refusal of /v1.
@@ -76,6 +77,8 @@ func asError(err error) *Error {
 	switch e.Code {
 	case sqswire.NonExistentQueue:
 		refused.status = http.StatusNotFound
+	case sqswire.ErrorCode(engine.CodeConflict):
+		refused.status = http.StatusConflict
 	case sqswire.RequestThrottled:
 		refused.status = http.StatusTooManyRequests
 	}

@@ -46,6 +46,7 @@ type message struct {
 	Source  string `json:"deadLetterSource,omitempty"`
 	Lineage string `json:"lineageId"`
 	Size    int64  `json:"size"`
+	Place   string `json:"place" doc:"for at, and for /v1/replace"`
 
 	// What workers and redrivers wrote about it, when that or the body was asked for.
 	Key      string `json:"key,omitempty"`
@@ -61,6 +62,7 @@ type messagesIn struct {
 	Queue string `path:"queue"`
 	State string `query:"state" enum:"visible,in_flight,delayed,blocked"`
 	After string `query:"after" doc:"next of the page before"`
+	At    string `query:"at" doc:"place of a message, to look at that one alone"`
 	Limit int    `query:"limit" range:"1,100" default:"20"`
 	Body  int    `query:"body" range:"0,1048576" doc:"bytes of each body to show"`
 	Trail bool   `query:"trail" doc:"show what workers wrote about the messages"`
@@ -69,7 +71,7 @@ type messagesIn struct {
 // messages answers GET /v1/queues/{queue}/messages. [PEEK-5, PEEK-6, PEEK-10]
 func (c *call) messages(in messagesIn) (list messageList, err error) {
 	op := &engine.Peek{Queue: c.queue(in.Queue), State: engine.MessageState(in.State),
-		After: in.After, Max: in.Limit}
+		After: in.After, At: in.At, Max: in.Limit}
 	contents := in.Body > 0 || in.Trail
 	if contents {
 		op.Bytes = pageBytes
@@ -125,6 +127,7 @@ func shown(p *engine.Peeked) message {
 		Source:       p.Source,
 		Lineage:      p.Lineage.String(),
 		Size:         p.Size,
+		Place:        p.Place,
 	}
 	if p.Sequence != 0 {
 		m.Sequence = p.Sequence.String()

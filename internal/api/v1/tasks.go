@@ -1,0 +1,363 @@
+package v1
+
+import (
+	"cmp"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tenaq/internal/api/intake"
+	"tenaq/internal/engine"
+)
+
+// A filter says which messages a task takes: those that fit all of its parts. [TASK-1]
+type filter struct {
+	ID          string            `json:"id,omitempty" doc:"message id or lineage id"`
+	Group       string            `json:"group,omitempty" doc:"message group"`
+	Source      string            `json:"source,omitempty" doc:"the queue that dead-lettered the messages"`
+	From        *time.Time        `json:"from,omitempty" doc:"sent at this time or later"`
+	Before      *time.Time        `json:"before,omitempty" doc:"sent before this time"`
+	ReceivesMin uint64            `json:"receivesMin,omitempty"`
+	ReceivesMax uint64            `json:"receivesMax,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty" doc:"user attributes with their values"`
+	Text        string            `json:"text,omitempty" doc:"a part of the body"`
+}
+
+// ofEngine returns the filter as the engine has it.
+func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
+	if f.ID != "" {
+		id, err := hex.DecodeString(strings.ReplaceAll(f.ID, "-", ""))
+		if err != nil || len(id) != len(in.ID) {
+			return in, errValue("id", f.ID, "a message id or a lineage id")
+		}
+		in.ID = [16]byte(id)
+	}
+	if f.From != nil {
+		in.From = f.From.UnixMilli()
+	}
+	if f.Before != nil {
+		in.To = f.Before.UnixMilli()
+	}
+	in.Group, in.Source, in.Text = f.Group, f.Source, f.Text
+	in.ReceivesMin, in.ReceivesMax = f.ReceivesMin, f.ReceivesMax
+	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
+		in.Attributes = append(in.Attributes,
+			engine.TaskAttribute{Name: name, Value: f.Attributes[name]})
+	}
+	return in, nil
+}
+
+// shownFilter is the filter of a task, nil when it takes every message.
+func shownFilter(in *engine.TaskFilter) *filter {
+	if in.All() {
+		return nil
+	}
+	f := &filter{Group: in.Group, Source: in.Source[strings.LastIndex(in.Source, ":")+1:],
+		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax, Text: in.Text,
+		Attributes: make(map[string]string)}
+	if in.ID != [16]byte{} {
+		f.ID = engine.MessageID(in.ID).String()
+	}
+	f.From, f.Before = timeOf(in.From), timeOf(in.To)
+	for _, a := range in.Attributes {
+		f.Attributes[a.Name] = a.Value
+	}
+	return f
+}
+
+// timeOf is a time in Unix milliseconds; nil for never.
+func timeOf(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := time.UnixMilli(ms).UTC()
+	return &t
+}
+
+// A task is a task as /v1 shows it. [TASK-11]
+type task struct {
+	ID       string     `json:"id" doc:"the queue and a number, such as orders-dlq:17"`
+	Do       string     `json:"do" enum:"move,delete,park"`
+	Queue    string     `json:"queue"`
+	To       string     `json:"to,omitempty" doc:"absent when each message goes to its source"`
+	Filter   *filter    `json:"filter,omitempty" doc:"absent when the task takes every message"`
+	State    string     `json:"state" enum:"RUNNING,PAUSED,COMPLETED,CANCELLING,CANCELLED,FAILED"`
+	Done     int64      `json:"done" doc:"messages taken so far"`
+	Expected int64      `json:"expected,omitempty" doc:"messages; absent when that is unknown"`
+	Skipped  int64      `json:"skipped" doc:"messages that the filter finds and that had to stay"`
+	Limit    int64      `json:"limit,omitempty"`
+	Confirm  int64      `json:"confirm,omitempty"`
+	Rate     int64      `json:"rate,omitempty" doc:"messages a second; absent for no limit"`
+	Started  time.Time  `json:"started"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	By       string     `json:"by,omitempty" doc:"who started it"`
+	Note     string     `json:"note,omitempty"`
+	Reason   string     `json:"reason,omitempty" doc:"why it failed"`
+	SQS      bool       `json:"sqs,omitempty" doc:"it was started with StartMessageMoveTask"`
+}
+
+var works = []string{engine.TaskMove: "move", engine.TaskDelete: "delete", engine.TaskPark: "park"}
+
+func shownTask(v *engine.TaskView) task {
+	return task{ID: v.ID, Do: works[v.Work], Queue: v.Queue, To: v.To,
+		Filter: shownFilter(&v.Filter), State: v.Status, Done: v.Done, Expected: v.Expected,
+		Skipped: v.Skipped, Limit: v.Most, Confirm: v.Confirm, Rate: v.Rate,
+		Started: *timeOf(v.Started), Ended: timeOf(v.Ended), By: v.By, Note: v.Note,
+		Reason: v.Failure, SQS: v.SQS}
+}
+
+// allow refuses what the caller may not do with a queue. [TASK-18]
+func (c *call) allow(queue string, actions ...string) error {
+	for _, action := range actions {
+		if err := c.cfg.Policies.Allow(c.principal, c.request, action,
+			c.queue(queue)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// by is who asks, for the action log.
+func (c *call) by() string {
+	id, user, _, _ := c.principal.Key()
+	return cmp.Or(user, id, "unsigned")
+}
+
+type tasksIn struct {
+	Queue string `query:"queue"`
+	State string `query:"state" enum:"active" doc:"active: only tasks that have not ended"`
+	After string `query:"after" doc:"next of the page before"`
+	Limit int    `query:"limit" range:"1,100" default:"50"`
+}
+
+// A taskList is a page of GET /v1/tasks.
+type taskList struct {
+	Tasks []task `json:"tasks"`
+	Next  string `json:"next,omitempty"`
+}
+
+// tasks answers GET /v1/tasks: the latest tasks of each queue, or those that have not ended.
+func (c *call) tasks(in tasksIn) (taskList, error) {
+	list := taskList{Tasks: []task{}}
+	if err := c.allow(in.Queue, c.route.right()); err != nil {
+		return list, err
+	}
+	op := &engine.ListTasks{Account: c.principal.Account(), Queue: in.Queue,
+		Active: in.State == "active", After: in.After, Max: in.Limit}
+	if err := c.do(op); err != nil {
+		return list, err
+	}
+	for i := range op.Tasks {
+		list.Tasks = append(list.Tasks, shownTask(&op.Tasks[i]))
+	}
+	list.Next = op.Next
+	return list, nil
+}
+
+type startIn struct {
+	Queue    string `json:"queue"`
+	Do       string `json:"do" enum:"move,delete,park"`
+	To       string `json:"to,omitempty" doc:"name of a queue; absent to move each message to its source"`
+	Filter   filter `json:"filter,omitzero" doc:"absent for every message"`
+	Rate     int64  `json:"rate,omitempty" range:"0,10000" doc:"messages a second; 0 for no limit"`
+	Limit    int64  `json:"limit,omitempty" doc:"messages that it takes at most; 0 for all"`
+	Expected int64  `json:"expected,omitempty" doc:"messages, for the progress"`
+	Confirm  int64  `json:"confirm,omitempty" doc:"messages that a delete removes at most"`
+	Note     string `json:"note,omitempty" doc:"why, at most 500 bytes"`
+}
+
+// startTask answers POST /v1/tasks. [TASK-1]
+func (c *call) startTask(in startIn) (task, error) {
+	if err := c.allow(in.Queue, c.route.right(), "sqs:ReceiveMessage",
+		"sqs:DeleteMessage"); err != nil {
+		return task{}, err
+	}
+	if in.To != "" {
+		if err := c.allow(in.To, "sqs:SendMessage"); err != nil {
+			return task{}, err
+		}
+	}
+	if in.Do == "" {
+		return task{}, errValue("do", "", "move, delete or park")
+	}
+	f, err := in.Filter.ofEngine()
+	if err != nil {
+		return task{}, err
+	}
+	op := &engine.StartTask{Queue: c.queue(in.Queue), To: in.To, Filter: f,
+		Work: engine.TaskWork(slices.Index(works, in.Do)), Rate: in.Rate, Most: in.Limit,
+		Expected: in.Expected, Confirm: in.Confirm, By: c.by(), Note: in.Note}
+	if err := c.do(op); err != nil {
+		return task{}, err
+	}
+	return shownTask(&op.Task), nil
+}
+
+type countIn struct {
+	Queue  string `json:"queue"`
+	Filter filter `json:"filter,omitzero"`
+	After  string `json:"after,omitempty" doc:"next of the count before"`
+}
+
+// A taskCount is the answer to POST /v1/tasks/count.
+type taskCount struct {
+	Count    int64     `json:"count" doc:"messages that a task would take now"`
+	Bytes    int64     `json:"bytes"`
+	Skipped  int64     `json:"skipped" doc:"messages that the filter finds and that cannot be taken now"`
+	Complete bool      `json:"complete" doc:"the count has come to the end of the queue"`
+	Next     string    `json:"next,omitempty"`
+	Samples  []message `json:"samples" doc:"up to three of the messages"`
+}
+
+// sampleBody is how much of the body of a sample is shown, in bytes.
+const sampleBody = 1024
+
+// countTask answers POST /v1/tasks/count, which changes nothing. [TASK-8]
+func (c *call) countTask(in countIn) (taskCount, error) {
+	count := taskCount{Samples: []message{}}
+	if err := c.allow(in.Queue, c.route.right()); err != nil {
+		return count, err
+	}
+	f, err := in.Filter.ofEngine()
+	if err != nil {
+		return count, err
+	}
+	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After}
+	var samples []engine.Peeked
+	for range stepsMax {
+		if err := c.do(op); err != nil {
+			return count, err
+		}
+		count.Count, count.Bytes, count.Skipped = count.Count+op.Count, count.Bytes+op.Bytes,
+			count.Skipped+op.Skipped
+		samples = append(samples, op.Samples...)
+		if op.After = op.Next; op.Next == "" {
+			break
+		}
+	}
+	count.Next, count.Complete = op.Next, op.Next == ""
+	samples = samples[:min(len(samples), engine.CountSamples)]
+	if err := c.waitForContents(samples); err != nil {
+		return count, err
+	}
+	for i := range samples {
+		if m := shown(&samples[i]); c.addContent(&m, &samples[i], sampleBody) {
+			count.Samples = append(count.Samples, m)
+		}
+	}
+	return count, nil
+}
+
+// waitForContents waits for the memory that the contents of a few messages take, one at a time.
+func (c *call) waitForContents(messages []engine.Peeked) error {
+	size := int64(0)
+	for i := range messages {
+		size = max(size, messages[i].Size)
+	}
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	return c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax)
+}
+
+type taskIn struct {
+	Task string `path:"task"`
+}
+
+// queueOf is the queue of a task, which its id begins with.
+func queueOf(task string) string {
+	queue, _, _ := strings.Cut(task, ":")
+	return queue
+}
+
+// oneTask answers GET /v1/tasks/{task}.
+func (c *call) oneTask(in taskIn) (task, error) {
+	if err := c.allow(queueOf(in.Task), c.route.right()); err != nil {
+		return task{}, err
+	}
+	op := &engine.ShowTask{Account: c.principal.Account(), ID: in.Task}
+	if err := c.do(op); err != nil {
+		return task{}, err
+	}
+	return shownTask(&op.Task), nil
+}
+
+// changeIn says why. That it is read from a body of JSON keeps web pages from sending it.
+type changeIn struct {
+	Task string `path:"task"`
+	Note string `json:"note,omitempty" doc:"why, for the action log"`
+}
+
+// changeTask carries out a change. [TASK-12 to TASK-15]
+func (c *call) changeTask(op engine.ChangeTask) (task, error) {
+	if err := c.allow(queueOf(op.ID), c.route.right()); err != nil {
+		return task{}, err
+	}
+	op.Account, op.By = c.principal.Account(), c.by()
+	if err := c.do(&op); err != nil {
+		return task{}, err
+	}
+	return shownTask(&op.Task), nil
+}
+
+// pauseTask answers POST /v1/tasks/{task}/pause.
+func (c *call) pauseTask(in changeIn) (task, error) {
+	return c.changeTask(engine.ChangeTask{ID: in.Task, Change: engine.PauseTask, Note: in.Note})
+}
+
+// resumeTask answers POST /v1/tasks/{task}/resume.
+func (c *call) resumeTask(in changeIn) (task, error) {
+	return c.changeTask(engine.ChangeTask{ID: in.Task, Change: engine.ResumeTask, Note: in.Note})
+}
+
+// cancelTask answers POST /v1/tasks/{task}/cancel.
+func (c *call) cancelTask(in changeIn) (task, error) {
+	return c.changeTask(engine.ChangeTask{ID: in.Task, Change: engine.CancelTask, Note: in.Note})
+}
+
+type rateIn struct {
+	Task string `path:"task"`
+	Rate int64  `json:"rate" range:"0,10000" doc:"messages a second; 0 for no limit"`
+}
+
+// setTaskRate answers POST /v1/tasks/{task}/rate.
+func (c *call) setTaskRate(in rateIn) (task, error) {
+	return c.changeTask(engine.ChangeTask{ID: in.Task, Change: engine.SetTaskRate, Rate: in.Rate})
+}
+
+type actionsIn struct {
+	Before int64 `query:"before" doc:"next of the page before"`
+	Limit  int   `query:"limit" range:"1,100" default:"50"`
+}
+
+// An action is an entry of the action log. [TASK-16]
+type action struct {
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Action string    `json:"action"`
+	About  string    `json:"about" doc:"a task or a queue"`
+	Text   string    `json:"text,omitempty"`
+}
+
+// An actionList is a page of GET /v1/actions, the latest action first.
+type actionList struct {
+	Actions []action `json:"actions"`
+	Next    uint64   `json:"next,omitempty"`
+}
+
+// actions answers GET /v1/actions.
+func (c *call) actions(in actionsIn) (actionList, error) {
+	list := actionList{Actions: []action{}}
+	op := &engine.ListActions{Account: c.principal.Account(), Before: uint64(max(in.Before, 0)),
+		Max: in.Limit}
+	if err := c.do(op); err != nil {
+		return list, err
+	}
+	for _, a := range op.Actions {
+		list.Actions = append(list.Actions, action{a.Number, *timeOf(a.At), a.By, a.Name, a.About,
+			strings.TrimSpace(a.Text)})
+	}
+	list.Next = op.Next
+	return list, nil
+}

@@ -1,0 +1,218 @@
+package v1
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+// json asks with a body of JSON, wants a status, and reads the answer.
+func (w *world) json(t *testing.T, method, path, body string, status int, answer any) {
+	t.Helper()
+	got, text := w.ask(method, "/v1"+path, "application/json", body)
+	if got != status || json.Unmarshal([]byte(text), answer) != nil {
+		t.Fatalf("%s %s %s: got %d %s, want %d", method, path, body, got, text, status)
+	}
+}
+
+// deadWorld has the queue dead with dead letters of orders: card-1, net-2, card-3 and so on.
+func deadWorld(t *testing.T, letters int) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.addLetters(t, letters)
+	return w
+}
+
+func (w *world) addLetters(t *testing.T, letters int) {
+	t.Helper()
+	name := func(q string) engine.QueueName { return engine.QueueName{Account: account, Name: q} }
+	text := func(s string) engine.Text { return engine.Text{Value: s, Set: true} }
+	number := func(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
+	for _, q := range []string{"dead", "lot"} {
+		w.do(t, &engine.CreateQueue{Queue: name(q), NameSet: true})
+	}
+	w.do(t, &engine.CreateQueue{Queue: name("orders"), NameSet: true, Attributes: map[string]string{
+		"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:` + account + `:dead","maxReceiveCount":"1"}`}})
+	for i := range letters {
+		kind := []string{"card", "net"}[i%2]
+		w.do(t, &engine.SendMessage{Queue: name("orders"), Draft: engine.NewDraft(engine.Entry{
+			ID: text("a"), Body: text(kind + "-" + strconv.Itoa(i+1)), Sender: "alice",
+			Attributes: []engine.EntryAttribute{{Name: "kind", Type: text("String"), String: text(kind)}}})})
+	}
+	for range letters/10 + 2 {
+		w.do(t, &engine.ReceiveMessage{Queue: name("orders"), Max: number(10), Visibility: number(0)})
+	}
+}
+
+// ended waits for the end of a task.
+func (w *world) ended(t *testing.T, id string) (shown task) {
+	t.Helper()
+	for {
+		w.json(t, "GET", "/tasks/"+id, "", 200, &shown)
+		if shown.Ended != nil {
+			return shown
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+	}
+}
+
+// A task is counted, started, watched and found in the lists. [TASK-1, TASK-8, TASK-11, TASK-16]
+func TestTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deadWorld(t, 12)
+		var count taskCount
+		w.json(t, "POST", "/tasks/count", `{"queue":"dead","filter":{"text":"card","source":"orders","attributes":{"kind":"card"}}}`, 200, &count)
+		if count.Count != 6 || !count.Complete || len(count.Samples) != 3 || *count.Samples[0].Body != "card-1" || count.Bytes == 0 {
+			t.Errorf("got %+v, want 6 messages with 3 samples", count)
+		}
+		var started, found task
+		w.json(t, "POST", "/tasks", `{"queue":"dead","do":"move","filter":{"text":"card"},"expected":6,"rate":2,"note":"fixed"}`, 200, &started)
+		if started.ID != "dead:1" || started.State != "RUNNING" || started.Filter.Text != "card" || started.By != "unsigned" {
+			t.Errorf("got %+v", started)
+		}
+		for path, body := range map[string]string{"/tasks": `{"queue":"dead","do":"move"}`, "/tasks/dead:1/rate": `{"rate":501,"x":1}`} {
+			status := map[string]int{"/tasks": 409, "/tasks/dead:1/rate": 400}[path]
+			w.json(t, "POST", path, body, status, new(problem))
+		}
+		w.json(t, "POST", "/tasks/dead:1/pause", `{"note":"lunch"}`, 200, &found)
+		if found.State != "PAUSED" {
+			t.Errorf("after a pause it is %s", found.State)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.json(t, "GET", "/tasks/dead:1", "", 200, &found)
+		if found.State != "PAUSED" || found.Done > 1 {
+			t.Errorf("an hour after a pause: %+v", found)
+		}
+		w.json(t, "POST", "/tasks/dead:1/resume", `{}`, 200, &found)
+		w.json(t, "POST", "/tasks/dead:1/rate", `{"rate":0}`, 200, &found)
+		if end := w.ended(t, "dead:1"); end.State != "COMPLETED" || end.Done != 6 || end.Expected != 6 || end.Skipped != 0 {
+			t.Errorf("at the end: %+v", end)
+		}
+		w.json(t, "POST", "/tasks/dead:1/cancel", `{}`, 409, new(problem))
+		w.json(t, "POST", "/tasks/dead:9/cancel", `{}`, 404, new(problem))
+
+		w.json(t, "POST", "/tasks", `{"queue":"dead","do":"park","to":"lot","limit":4}`, 200, new(task))
+		w.ended(t, "dead:2")
+		w.json(t, "POST", "/tasks", `{"queue":"dead","do":"delete","confirm":2}`, 200, new(task))
+		w.ended(t, "dead:3")
+		var list taskList
+		w.json(t, "GET", "/tasks?queue=dead&limit=2", "", 200, &list)
+		if len(list.Tasks) != 2 || list.Tasks[0].ID != "dead:3" || list.Tasks[0].Do != "delete" || list.Tasks[0].Done != 2 || list.Tasks[1].To != "lot" {
+			t.Errorf("got %+v", list)
+		}
+		next := list.Next
+		list = taskList{}
+		w.json(t, "GET", "/tasks?limit=2&after="+next, "", 200, &list)
+		if len(list.Tasks) != 1 || list.Tasks[0].ID != "dead:1" || list.Next != "" {
+			t.Errorf("the second page has %+v", list)
+		}
+		w.json(t, "GET", "/tasks?state=active", "", 200, &list)
+		if len(list.Tasks) != 0 {
+			t.Errorf("active are %+v", list)
+		}
+		var log actionList
+		w.json(t, "GET", "/actions?limit=4", "", 200, &log)
+		if len(log.Actions) != 4 || log.Actions[0].About != "dead:3" || log.Actions[0].Text != "delete" || log.Next != 3 || log.Actions[2].Action != "SetTaskRate" {
+			t.Errorf("got %+v", log)
+		}
+	})
+}
+
+// What cannot be is refused, and says what to do. [TASK-3]
+func TestTasksRefused(t *testing.T) {
+	w := deadWorld(t, 2)
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		part       string
+	}{
+		{"/tasks", `{"queue":"dead"}`, 400, "move, delete or park"},
+		{"/tasks", `{"queue":"dead","do":"burn"}`, 400, "move, delete or park"},
+		{"/tasks", `{"queue":"none","do":"move"}`, 404, "does not exist"},
+		{"/tasks", `{"queue":"dead","do":"delete"}`, 400, "count them first"},
+		{"/tasks", `{"queue":"dead","do":"move","filter":{"id":"x"}}`, 400, "a message id"},
+		{"/tasks", `{"queue":"dead","do":"move","filter":{"colour":"x"}}`, 400, "colour"},
+		{"/tasks", `{"queue":"dead","do":"move","filter":{"from":"2026-01-02T00:00:00Z","before":"2026-01-01T00:00:00Z"}}`, 400, "later than from"},
+		{"/tasks/count", `{"queue":"dead","after":"x"}`, 400, "not a place"},
+		{"/replace", `{"queue":"dead"}`, 400, "place of a message"},
+		{"/replace", `{"queue":"dead","place":"x"}`, 400, "not a place"},
+	} {
+		status, text := w.ask("POST", "/v1"+tt.path, "application/json", tt.body)
+		if status != tt.status || !strings.Contains(text, tt.part) {
+			t.Errorf("%s %s: got %d %s, want %d and %s", tt.path, tt.body, status, text, tt.status, tt.part)
+		}
+	}
+}
+
+// A message is replaced once, with what is not given as it was. [TASK-17]
+func TestReplace(t *testing.T) {
+	w := deadWorld(t, 2)
+	var letters, after messageList
+	w.json(t, "GET", "/queues/dead/messages?body=100", "", 200, &letters)
+	var out replaced
+	body := `{"queue":"dead","place":"` + letters.Messages[0].Place + `","body":"better"}`
+	w.json(t, "POST", "/replace", body, 200, &out)
+	w.json(t, "GET", "/queues/orders/messages?body=100", "", 200, &after)
+	if m := after.Messages[0]; len(after.Messages) != 1 || *m.Body != "better" || m.ID != out.ID || m.Lineage != letters.Messages[0].Lineage || m.Lineage != out.Lineage {
+		t.Errorf("got %+v, replaced %+v", m, letters.Messages[0])
+	}
+	w.json(t, "POST", "/replace", body, http.StatusNotFound, new(problem))
+	w.json(t, "GET", "/queues/dead/messages?at="+letters.Messages[0].Place, "", 200, &after)
+	if len(after.Messages) != 0 {
+		t.Errorf("the message is still there: %+v", after)
+	}
+	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+letters.Messages[1].Place+`","to":"lot","attributes":{"a":{"type":"Binary","base64":"AQI="}}}`, 200, &out)
+	op := &engine.ReceiveMessage{Queue: engine.QueueName{Account: account, Name: "lot"}}
+	w.do(t, op)
+	c, ok := w.broker.ReadContent(op.Messages[0])
+	if !ok || c.Body != "net-2" || c.Sender != "alice" || len(c.Attributes) != 1 || string(c.Attributes[0].Binary) != "\x01\x02" {
+		t.Errorf("got %+v", c)
+	}
+	place := letters.Messages[1].Place
+	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+place+`"}`, 404, new(problem))
+}
+
+// A key needs the right to tasks, and the rights to what the task does. [TASK-18]
+func TestTaskRights(t *testing.T) {
+	key := func(id, allow string) string {
+		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)
+	}
+	k := newKeyed(t, key("TQALL001", `"*"`), key("TQSEES01", `"tenaq:ListTasks", "tenaq:PeekMessages"`), key("TQONLY01", `"tenaq:*"`),
+		key("TQMOVE01", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage"`))
+	k.addLetters(t, 2)
+	var letters messageList
+	_, text := k.as(t, "key TQALL001", "GET", "/v1/queues/dead/messages", "")
+	if err := json.Unmarshal([]byte(text), &letters); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	replace := fmt.Sprintf(`{"queue":"dead","place":%q,"to":"lot"}`, letters.Messages[0].Place)
+	for _, tt := range []struct {
+		method, path, body string
+		want               map[string]int
+	}{
+		{"GET", "/v1/tasks", "", map[string]int{"TQSEES01": 200, "TQONLY01": 200}},
+		{"GET", "/v1/actions", "", map[string]int{"TQSEES01": 200}},
+		{"POST", "/v1/tasks/count", `{"queue":"dead"}`, map[string]int{"TQSEES01": 200}},
+		{"POST", "/v1/tasks", `{"queue":"dead","do":"park","to":"lot"}`, map[string]int{"TQSEES01": 403, "TQONLY01": 403, "TQMOVE01": 403}},
+		{"POST", "/v1/replace", replace, map[string]int{"TQSEES01": 403, "TQONLY01": 403, "TQMOVE01": 403, "TQALL001": 200}},
+		{"POST", "/v1/tasks", `{"queue":"dead","do":"move","limit":1}`, map[string]int{"TQMOVE01": 200}},
+		{"POST", "/v1/tasks/dead:1/pause", `{}`, map[string]int{"TQSEES01": 403}},
+	} {
+		for _, id := range slices.Sorted(maps.Keys(tt.want)) {
+			if status, text := k.as(t, "key "+id, tt.method, tt.path, tt.body); status != tt.want[id] {
+				t.Errorf("%s: %s %s %s: got %d %s, want %d", id, tt.method, tt.path, tt.body, status, text, tt.want[id])
+			}
+		}
+	}
+}
