@@ -108,7 +108,7 @@ var may = map[string][]string{
 	"internal/api/v1": {
 		"claims", "records", // which it serves over HTTP
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
-		"internal/engine", "internal/observe/alarm", "internal/observe/monitor",
+		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally",
 	},
 	"internal/server": {
 		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",

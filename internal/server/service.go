@@ -158,6 +158,7 @@ func (v *service) open(ctx context.Context) {
 // drain answers every waiting poll, and lets no poll wait from now on. [POLL-11]
 func (v *service) drain() {
 	v.api.Drain()
+	v.v1.Drain()
 	v.broker.Drain()
 }
 

@@ -46,10 +46,17 @@ type Config struct {
 type Handler struct {
 	cfg     Config
 	control Control // of the handler that serves /v1/cluster, and nothing else
+	live    *lives
 }
 
 // New returns a handler.
-func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
+func New(cfg Config) *Handler {
+	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account())}
+}
+
+// Drain ends the live streams, and lets none begin from now on. Their clients are told to come
+// again. [V1-13]
+func (h *Handler) Drain() { h.live.stop() }
 
 // A call is one request on its way through the handler.
 type call struct {

@@ -13,6 +13,8 @@ func init() {
 		{method: "POST", path: "/tokens", action: "MakeToken", free: true,
 			operation: does((*call).makeToken),
 			summary:   "Make a short-lived bearer token of the key that signs the request"},
+		{method: "GET", path: "/live", action: "ListQueues", operation: does((*call).liveStream),
+			summary: "Stream counters once a second, as server-sent events"},
 
 		{method: "GET", path: "/queues", action: "ListQueues", operation: does((*call).queues),
 			summary: "List queues with what waits in them"},

@@ -14,7 +14,8 @@ type Principal struct {
 	account, id string
 	region      string
 	key         *credentials.Key // nil without credentials
-	token       bool             // that stands for the key
+	token       bool             // a token stands for the key
+	ends        time.Time        // of the token
 }
 
 // Account is the account of the principal.
@@ -51,6 +52,21 @@ func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
 // Allows reports whether the key of the principal allows an action. The policy of a queue may allow
 // more, or deny it.
 func (p Principal) Allows(action string) bool { return p.key == nil || p.key.Allows(action) }
+
+// Renew returns a principal with the present rights of its key. It returns false if the key no
+// longer exists as it was, or has expired, or the token that stands for it has. It is for what
+// lasts longer than a request.
+func (d *Door) Renew(p Principal) (Principal, bool) {
+	if p.key == nil {
+		return p, true // without credentials
+	}
+	key, now := d.cfg.Credentials.Find(p.key.ID), time.Now()
+	ok := key != nil && key.Secret.Reveal() == p.key.Secret.Reveal() &&
+		(key.Expires.IsZero() || now.Before(key.Expires)) &&
+		(p.ends.IsZero() || now.Before(p.ends))
+	p.key = key
+	return p, ok
+}
 
 // Authorize refuses an action, such as cloudwatch:PutMetricAlarm, that the key of the principal
 // does not allow. Without credentials everything is allowed. [AUTH-21, AUTH-38]

@@ -144,5 +144,5 @@ func (d *Door) verifyToken(b *bearer) (Principal, error) {
 			Message: "The bearer token has expired: make another one with tenaq token."}
 	}
 	return Principal{account: key.Account, id: key.UserID(), region: d.cfg.Region, key: key,
-		token: true}, nil
+		token: true, ends: time.Unix(b.expires, 0)}, nil
 }
