@@ -3,7 +3,8 @@
 // redrives, registered sends.
 //
 // It holds only the contract. The backends are packages of their own: sqliterecords for one
-// machine, pgrecords for PostgreSQL, dynamorecords for DynamoDB. All pass the suite in recordstest.
+// machine, serverrecords for a tenaq server, pgrecords for PostgreSQL, dynamorecords for DynamoDB.
+// All pass the suite in recordstest.
 // For a program, they differ in one thing: whether the backend has a clock (Record.Age).
 //
 // What a Store guarantees:

@@ -22,6 +22,7 @@ import (
 const RecordsHelp = `--records or TENAQ_RECORDS names the store of records. All processes that share
 records must reach it:
 
+  server                         the tenaq server of the command
   sqlite:PATH                    one file, for the processes of one machine
   postgres://USER@HOST/DATABASE  PostgreSQL, in the table tenaq_records, or in
                                  another one with ?tenaq_table=[SCHEMA.]NAME;
@@ -29,11 +30,17 @@ records must reach it:
   dynamodb:TABLE                 DynamoDB, with the credentials and the region
                                  of the AWS environment
 
-The default is records.db in the default data directory of "tenaq serve". Other
+The default is the file records.db in the default data directory of "tenaq
+serve" if it exists, or if the queues are not on tenaq; else "server". Other
 users of a machine can read command lines: put a password into PGPASSWORD,
 ~/.pgpass or TENAQ_RECORDS.`
 
-type RecordsFlags struct{ Address string }
+type RecordsFlags struct {
+	Address string
+
+	// Connect connects to the server that may keep the records; nil for no server.
+	Connect func(context.Context) (*Client, error)
+}
 
 func (f *RecordsFlags) Register(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&f.Address, "records", "",
@@ -48,7 +55,7 @@ type RecordStore struct {
 // Open opens the store for work. It creates a missing SQLite file and missing tables of PostgreSQL.
 // A DynamoDB table costs money, so only "tenaq records init" creates one.
 func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
-	place, err := f.Place()
+	place, err := f.Place(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +67,7 @@ func (f *RecordsFlags) Open(ctx context.Context) (*RecordStore, error) {
 
 // OpenExisting opens the store for reading. It creates nothing, so a wrong address is an error.
 func (f *RecordsFlags) OpenExisting(ctx context.Context) (*RecordStore, error) {
-	place, err := f.Place()
+	place, err := f.Place(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,15 +153,22 @@ type RecordsPlace interface {
 	Open(context.Context) (records.Store, error)
 }
 
-// Place parses the address. It connects to nothing.
-func (f *RecordsFlags) Place() (RecordsPlace, error) {
+// IsUsual reports whether no address names a place.
+func (f *RecordsFlags) IsUsual() bool { return f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" }
+
+// Place finds the place that the address names, or the usual one. It connects only to the server
+// of the command, and only if the place may be there.
+func (f *RecordsFlags) Place(ctx context.Context) (RecordsPlace, error) {
 	address, origin := FlagOr("--records", f.Address, "TENAQ_RECORDS", os.Getenv)
-	if address == "" {
+	switch address {
+	case "":
 		dir, _, err := DefaultDataDir(os.Getenv)
 		if err != nil {
 			return nil, Usagef("there is no home directory for records; set --records or TENAQ_RECORDS")
 		}
-		return &SQLitePlace{Path: filepath.Join(dir, "records.db"), dir: dir}, nil
+		return f.usualPlace(ctx, &SQLitePlace{Path: filepath.Join(dir, "records.db"), dir: dir})
+	case ServerRecords:
+		return f.serverPlace(ctx)
 	}
 	place, err := ParsePlace(address)
 	if err != nil {
@@ -177,7 +191,7 @@ func ParsePlace(address string) (RecordsPlace, error) {
 			return &DynamoPlace{table: rest}, nil
 		}
 	}
-	const known = "sqlite:PATH, postgres://USER@HOST/DATABASE or dynamodb:TABLE"
+	const known = "server, sqlite:PATH, postgres://USER@HOST/DATABASE or dynamodb:TABLE"
 	if rest == "" && strings.HasSuffix(address, ".db") {
 		return nil, fmt.Errorf("%q is none of %s; did you mean sqlite:%s?", address, known, address)
 	}

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"context"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -35,6 +36,9 @@ func (f *configFile) readRedrive(line int, n *yaml.Node) error {
 }
 
 func checkRecords(address string) (string, error) {
+	if address == cli.ServerRecords {
+		return address, nil
+	}
 	_, err := cli.ParsePlace(address)
 	return address, err
 }
@@ -109,11 +113,20 @@ func (s *RedriveSection) Document() map[string]any {
 }
 
 func (s *RedriveSection) recordsText() string {
-	place, err := s.Records.Place()
+	if s.Records.Address == cli.ServerRecords {
+		return cli.ServerRecords
+	}
+	ctx := context.Background() // nothing is connected to
+	place, err := s.Records.Place(ctx)
 	if err != nil {
 		return err.Error()
 	}
 	defer place.Close()
+	if s.Records.IsUsual() {
+		if there, err := place.Exists(ctx); !there && err == nil {
+			return cli.ServerRecords
+		}
+	}
 	return place.String()
 }
 

@@ -17,6 +17,7 @@ import (
 	"tenaq/claims"
 	"tenaq/records"
 	"tenaq/records/recordstest"
+	"tenaq/records/serverrecords"
 	"tenaq/records/sqliterecords"
 	"tenaq/worker"
 )
@@ -27,6 +28,9 @@ func allConsumers(b *testing.B, a *arena) []consumer {
 	memory := func() (records.Store, error) { return recordstest.NewMemory(), nil }
 	sqlite := func() (records.Store, error) {
 		return sqliterecords.New(sqliterecords.Config{Path: filepath.Join(b.TempDir(), "records.db")})
+	}
+	server := func() (records.Store, error) {
+		return serverrecords.New(serverrecords.Config{Client: a.client})
 	}
 	all := []consumer{
 		loop(1, deleteBatch), loop(1, deleteEach),
@@ -40,7 +44,8 @@ func allConsumers(b *testing.B, a *arena) []consumer {
 		all = append(all,
 			ofWorker(worker.Config{Concurrency: n}, "", nil),
 			ofWorker(worker.Config{Concurrency: n}, "memory", memory),
-			ofWorker(worker.Config{Concurrency: n}, "SQLite", sqlite))
+			ofWorker(worker.Config{Concurrency: n}, "SQLite", sqlite),
+			ofWorker(worker.Config{Concurrency: n}, "the server", server))
 	}
 	if node := startNode(b, a); node != nil {
 		all = append(all,

@@ -19,8 +19,10 @@ func NewBatchCmd(a *cli.App) *cobra.Command {
 		Use:   "batch",
 		Short: "Count what became of registered work",
 	}
-	f := &cli.ClaimsFlags{}
+	f, client := &cli.ClaimsFlags{}, &cli.ClientFlags{}
+	client.Register(cmd)
 	f.Register(cmd)
+	f.Connect = client.Connect
 	cmd.AddCommand(newBatchStatusCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd

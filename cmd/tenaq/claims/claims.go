@@ -45,10 +45,12 @@ what is in progress, by whom, and what was done. The states of an entry:
   tenaq claims settle order-17 --result '{"charge": "ch_1"}' --reason 'seen in the books of the bank'
   tenaq claims sweep`,
 	}
-	f := &cli.ClaimsFlags{}
+	f, client := &cli.ClaimsFlags{}, &cli.ClientFlags{}
+	client.Register(cmd)
 	f.Register(cmd)
+	f.Connect = client.Connect
 	cmd.AddCommand(newListCmd(a, f), newStuckCmd(a, f), newShowCmd(a, f), newReleaseCmd(a, f),
-		newSettleCmd(a, f), newSweepCmd(a, f))
+		newSettleCmd(a, f), newSweepCmd(a, f, client))
 	cli.AsGroup(cmd)
 	return cmd
 }

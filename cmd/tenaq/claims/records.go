@@ -51,7 +51,7 @@ of claims about twice as expensive. A role that reads it needs Query.`,
   tenaq records init --records postgres:///app --print | psql -1 -v ON_ERROR_STOP=1 app`,
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			place, err := f.Place()
+			place, err := f.Place(cmd.Context())
 			if err != nil {
 				return err
 			}

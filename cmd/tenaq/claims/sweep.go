@@ -18,14 +18,14 @@ import (
 
 type sweepFlags struct {
 	*cli.ClaimsFlags
-	client         cli.ClientFlags
+	client         *cli.ClientFlags
 	cfg            sweep.Config
 	queues, settle []string
 	run            bool
 }
 
-func newSweepCmd(a *cli.App, c *cli.ClaimsFlags) *cobra.Command {
-	f := &sweepFlags{ClaimsFlags: c}
+func newSweepCmd(a *cli.App, c *cli.ClaimsFlags, client *cli.ClientFlags) *cobra.Command {
+	f := &sweepFlags{ClaimsFlags: c, client: client}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Find work that is stuck, and send its messages again",
@@ -73,7 +73,6 @@ if its entry has not changed and its lease is shorter than --watch.`,
 			return f.sweep(ctx, a, f.cfg)
 		}),
 	}
-	f.client.Register(cmd)
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
 	cli.Duration(flags, &f.cfg.Stuck, "stuck", "15m", "minimum age of stuck work, `duration`")

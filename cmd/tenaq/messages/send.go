@@ -108,6 +108,7 @@ group must not overtake it.
 	f.ClientFlags.Register(cmd)
 	f.BodiesFlags.Register(cmd)
 	f.once.register(cmd)
+	f.once.Connect = f.ClientFlags.Connect
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
 	cli.Value(flags, &f.delay, "delay", "", "delay the delivery by this `duration`",

@@ -18,6 +18,7 @@ import (
 type replayFlags struct {
 	*flags
 	cli.ClaimsFlags
+	client cli.ClientFlags     // of the server that may keep the claims
 	cfg    outbox.ReplayConfig // what the flags say of it
 	source outbox.Source
 	now    time.Time // of both ends of the source, so that equal times are equal
@@ -65,7 +66,9 @@ whose columns are named like those of an outbox; dedup_id or id names the work.
 		Args: cli.Wants(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.replay(cmd.Context(), a) },
 	}
+	f.client.Register(cmd)
 	f.ClaimsFlags.Register(cmd)
+	f.Connect = f.client.Connect
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
 	cli.Value(flags, &f.source.From, "from", "", "send what was sent since this `moment`",

@@ -138,6 +138,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 	}
 	f.ClientFlags.Register(cmd)
 	f.RecordsFlags.Register(cmd)
+	f.RecordsFlags.Connect = f.ClientFlags.Connect
 	f.BodiesFlags.Register(cmd)
 	f.MetricsFlags.Register(cmd)
 	flags := cmd.Flags()

@@ -22,7 +22,7 @@ func (f *pipeFlags) run(
 		return err
 	}
 	defer metrics.Close()
-	c, err := f.Connect(ctx)
+	c, err := f.ClientFlags.Connect(ctx)
 	if err != nil {
 		return err
 	}

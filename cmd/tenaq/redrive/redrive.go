@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -44,6 +43,7 @@ explains the decisions.
 	f := &flags{}
 	f.ClientFlags.Register(cmd)
 	f.RecordsFlags.Register(cmd)
+	f.RecordsFlags.Connect = f.ClientFlags.Connect
 	cmd.AddCommand(newRunCmd(a, f), newPlanCmd(a, f), newStatusCmd(a, f), newPauseCmd(a, f),
 		newResumeCmd(a, f), newParkedCmd(a, f))
 	cli.AsGroup(cmd)
@@ -67,7 +67,7 @@ func (f *flags) registerClaims(cmd *cobra.Command) {
 func (f *flags) host(
 	ctx context.Context, logger *slog.Logger, open openRecords,
 ) (*redrivehost.Host, error) {
-	c, err := f.Connect(ctx)
+	c, err := f.ClientFlags.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +212,7 @@ type openRecords func(context.Context) (*cli.RecordStore, error)
 // none.
 func (f *flags) openOptional(ctx context.Context) (*cli.RecordStore, error) {
 	store, err := f.OpenExisting(ctx)
-	if f.Address == "" && os.Getenv("TENAQ_RECORDS") == "" &&
-		cli.ExitCode(err) == cli.ExitNotFound {
+	if f.IsUsual() && cli.ExitCode(err) == cli.ExitNotFound {
 		return nil, nil
 	}
 	return store, err
@@ -225,7 +224,7 @@ func (f *flags) openOrEmpty(ctx context.Context) (*cli.RecordStore, error) {
 	if store != nil || err != nil {
 		return store, err
 	}
-	place, err := f.Place()
+	place, err := f.Place(ctx)
 	return &cli.RecordStore{Store: noRecords{}, Place: place}, err
 }
 

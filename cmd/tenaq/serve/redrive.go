@@ -61,7 +61,9 @@ func redriveHosted(
 func openHost(
 	ctx context.Context, s *settings.RedriveSection, door *cli.Client, logger *slog.Logger,
 ) (*redrivehost.Host, error) {
-	store, err := s.Records.Open(ctx)
+	flags := cli.RecordsFlags{Address: s.Records.Address,
+		Connect: func(context.Context) (*cli.Client, error) { return door, nil }}
+	store, err := flags.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

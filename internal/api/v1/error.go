@@ -30,6 +30,9 @@ type problem struct {
 	Instance string `json:"instance" doc:"the id of the request, as in x-amzn-RequestId"`
 	Code     string `json:"code" doc:"the code that the SQS API has for the error, if it has one"`
 	Message  string `json:"message" doc:"the same as detail"`
+
+	Claim     *claimView `json:"claim,omitempty" doc:"what stands in the way of a claim"`
+	RetryInMS int64      `json:"retryInMs,omitempty" doc:"until the lease of that claim ends"`
 }
 
 // problemType is the Content-Type of a problem.

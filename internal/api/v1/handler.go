@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -191,7 +192,11 @@ func Refuse(w http.ResponseWriter, _ *http.Request, err error) (code string) {
 func respond(w http.ResponseWriter, err error) (code string) {
 	refused := asError(err)
 	refusal.Mark(w.Header(), err)
-	write(w, refused.status, problemType, refused.problem(wire.RequestIDOf(w)))
+	problem := refused.problem(wire.RequestIDOf(w))
+	if claim, ok := errors.AsType[*refusedClaim](err); ok {
+		problem.Claim, problem.RetryInMS = claim.entry, claim.retryIn.Milliseconds()
+	}
+	write(w, refused.status, problemType, problem)
 	return refused.Code
 }
 

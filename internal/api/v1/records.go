@@ -1,0 +1,252 @@
+package v1
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tenaq/internal/api/intake"
+	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/broker"
+	"tenaq/internal/engine"
+	"tenaq/records"
+)
+
+// Limits of one request. [REC-10, REC-11]
+const (
+	recordsBytes = 1 << 20 // values beside the first record
+	writesMax    = 32
+)
+
+// A record is a record in an answer.
+type record struct {
+	Key     string `json:"key"`
+	Value   []byte `json:"value,omitempty"`
+	Version uint64 `json:"version"`
+	AgeMS   int64  `json:"ageMs"`
+	TTLMS   int64  `json:"ttlMs,omitempty" doc:"until it expires; absent if it does not"`
+}
+
+func shownRecord(r *engine.Record) *record {
+	return &record{Key: r.Key, Value: r.Value, Version: r.Version, AgeMS: r.Age, TTLMS: r.TTL}
+}
+
+// A recordList is a page of GET /v1/records.
+type recordList struct {
+	Records []*record `json:"records"`
+	Next    string    `json:"next,omitempty"`
+}
+
+type recordsIn struct {
+	Key    string `query:"key" doc:"show this record, or none"`
+	Prefix string `query:"prefix"`
+	After  string `query:"after" doc:"next of the page before"`
+	Limit  int    `query:"limit" range:"1,1000" default:"100"`
+}
+
+// records answers GET /v1/records. [REC-10]
+func (c *call) records(in recordsIn) (list recordList, err error) {
+	if _, err := records.CheckList(in.Limit, in.Key, in.Prefix, in.After); err != nil {
+		return list, errRecord(err)
+	}
+	if in.Key != "" && in.Prefix+in.After != "" {
+		return list, errRecord(errors.New("key stands alone: leave out prefix and after"))
+	}
+	account := c.principal.Account()
+	c.room = c.cfg.Intake.Answers.Hold(account)
+	if err := c.room.Wait(c, intake.AnswerCost*(recordsBytes+records.ValueMax),
+		intake.WaitMax); err != nil {
+		return list, err
+	}
+	list.Records = []*record{}
+	if in.Key != "" {
+		op := &engine.GetRecord{Account: account, Key: in.Key}
+		err = c.do(op)
+		if err == nil && op.Record.Version != 0 {
+			list.Records = append(list.Records, shownRecord(&op.Record))
+		}
+		return list, err
+	}
+	op := &engine.ListRecords{Account: account, Prefix: in.Prefix, After: in.After, Max: in.Limit,
+		Bytes: recordsBytes}
+	if err := c.do(op); err != nil {
+		return list, err
+	}
+	for i := range op.Records {
+		list.Records = append(list.Records, shownRecord(&op.Records[i]))
+	}
+	list.Next = op.Next
+	return list, nil
+}
+
+type writesIn struct {
+	Writes []recordWrite `json:"writes" doc:"1 to 32 writes"`
+}
+
+// A recordWrite replaces or removes a record.
+type recordWrite struct {
+	Key    string `json:"key"`
+	If     uint64 `json:"if,omitempty" doc:"the version that the record must have; 0 for none"`
+	Value  []byte `json:"value,omitempty"`
+	TTLMS  int64  `json:"ttlMs,omitempty" doc:"its lifetime; 0 for ever"`
+	Delete bool   `json:"delete,omitempty"`
+}
+
+// A writeList is what became of writes, in their order.
+type writeList struct {
+	Results []writeResult `json:"results"`
+}
+
+// A writeResult is what became of a write. The record is the one that was written, without its
+// value, or the current one in case of a conflict, if there is one.
+type writeResult struct {
+	Record   *record     `json:"record,omitempty"`
+	Conflict bool        `json:"conflict,omitempty"`
+	Error    *writeError `json:"error,omitempty"`
+}
+
+// A writeError says why a write was not carried out, or that its outcome is unknown.
+type writeError struct {
+	Status  int    `json:"status"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// writeRecords answers POST /v1/records. Each write has its own condition and its own result. The
+// request fails if none of its writes was carried out, so that another node may carry them out.
+// [REC-11]
+func (c *call) writeRecords(in writesIn) (list writeList, err error) {
+	if n := len(in.Writes); n < 1 || n > writesMax {
+		return list, errRecord(fmt.Errorf("a request has 1 to %d writes, and this one has %d",
+			writesMax, n))
+	}
+	ops, errs := make([]engine.Op, len(in.Writes)), make([]error, len(in.Writes))
+	pending := make([]broker.Pending, len(in.Writes))
+	for i := range in.Writes {
+		if ops[i], errs[i] = in.Writes[i].op(c.principal.Account()); errs[i] == nil {
+			pending[i], errs[i] = c.cfg.Broker.Submit(ops[i])
+		}
+	}
+	size, failed := int64(0), 0
+	for i := range ops {
+		if errs[i] == nil {
+			errs[i] = pending[i].Wait(c)
+		}
+		if errs[i] != nil {
+			failed++
+			err = cmp.Or(err, errs[i])
+		}
+		result := resultOf(ops[i], errs[i])
+		if result.Record != nil {
+			size += int64(len(result.Record.Value))
+		}
+		list.Results = append(list.Results, result)
+	}
+	if failed == len(ops) {
+		return list, err
+	}
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	c.room.Set(size * intake.AnswerCost)
+	return list, nil
+}
+
+// op returns the operation of a write.
+func (w *recordWrite) op(account string) (engine.Op, error) {
+	check := records.Write{Key: w.Key, Value: w.Value, TTL: time.Duration(w.TTLMS)} // of its sign
+	if err := check.Check(); err != nil {
+		return nil, errRecord(err)
+	}
+	if w.Delete {
+		return &engine.DeleteRecord{Account: account, Key: w.Key, If: w.If}, nil
+	}
+	return &engine.PutRecord{Account: account, Key: w.Key, Value: w.Value, If: w.If,
+		TTL: w.TTLMS}, nil
+}
+
+func resultOf(op engine.Op, err error) (r writeResult) {
+	if err != nil {
+		e := asError(err)
+		r.Error = &writeError{e.status, e.Code, e.Message}
+		return r
+	}
+	var current engine.Record
+	switch op := op.(type) {
+	case *engine.PutRecord:
+		current, r.Conflict = op.Record, op.Conflict
+	case *engine.DeleteRecord:
+		current, r.Conflict = op.Record, op.Conflict
+	}
+	if current.Version != 0 {
+		if r.Record = shownRecord(&current); !r.Conflict {
+			r.Record.Value = nil // the client has it
+		}
+	}
+	return r
+}
+
+// errRecord refuses a request for a reason that package records or claims gives.
+func errRecord(err error) error {
+	return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", err.Error())
+}
+
+// serverRecords are the records of an account as a Store for package claims.
+type serverRecords struct {
+	broker  *broker.Broker
+	account string
+}
+
+var _ records.Store = serverRecords{}
+
+func (s serverRecords) Get(ctx context.Context, key string) (records.Record, error) {
+	op := &engine.GetRecord{Account: s.account, Key: key}
+	if err := s.broker.Do(ctx, op); err != nil {
+		return records.Record{}, err
+	}
+	if op.Record.Version == 0 {
+		return records.Record{}, records.ErrNotFound
+	}
+	return storedRecord(&op.Record), nil
+}
+
+func (s serverRecords) Put(ctx context.Context, w records.Write) (records.Record, error) {
+	if err := w.Check(); err != nil {
+		return records.Record{}, errRecord(err)
+	}
+	op := &engine.PutRecord{Account: s.account, Key: w.Key, Value: w.Value, If: uint64(w.If),
+		TTL: milliseconds(w.TTL)}
+	if err := s.broker.Do(ctx, op); err != nil {
+		return records.Record{}, err
+	}
+	if op.Conflict {
+		return records.Record{}, &records.Conflict{Current: storedRecord(&op.Record)}
+	}
+	return storedRecord(&op.Record), nil
+}
+
+// Delete is not needed by what these records are for.
+func (s serverRecords) Delete(context.Context, string, records.Version) error {
+	return errors.ErrUnsupported
+}
+
+// List is not needed by what these records are for.
+func (s serverRecords) List(context.Context, string, string, int) ([]records.Record, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s serverRecords) Sweep(context.Context, int) (int, error) { return 0, nil }
+func (s serverRecords) Close() error                            { return nil }
+
+func storedRecord(r *engine.Record) records.Record {
+	if r.Version == 0 {
+		return records.Record{}
+	}
+	return records.Record{Key: r.Key, Value: r.Value, Version: records.Version(r.Version),
+		Age: time.Duration(r.Age) * time.Millisecond, TTL: time.Duration(r.TTL) * time.Millisecond}
+}
+
+// milliseconds rounds a lifetime up.
+func milliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

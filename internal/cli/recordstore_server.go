@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+
+	"tenaq/records"
+	"tenaq/records/serverrecords"
+)
+
+// ServerRecords is the address of the records of the server of the command.
+const ServerRecords = "server"
+
+// A serverPlace is the records that a tenaq server keeps beside its queues. They need no setup.
+type serverPlace struct{ client *Client }
+
+func (p *serverPlace) String() string { return "the records of " + p.client.Endpoint.String() }
+
+func (p *serverPlace) Schema() string { return "" }
+
+func (p *serverPlace) Exists(context.Context) (bool, error) { return true, nil }
+
+func (p *serverPlace) Make(context.Context) error { return nil }
+
+func (p *serverPlace) Open(context.Context) (records.Store, error) {
+	store, err := serverrecords.New(serverrecords.Config{Client: p.client})
+	if err != nil {
+		return nil, Usagef("%s keeps no records; name another store with --records",
+			p.client.Endpoint)
+	}
+	return store, nil
+}
+
+func (p *serverPlace) Close() {}
+
+// serverPlace connects to the server of the command.
+func (f *RecordsFlags) serverPlace(ctx context.Context) (*serverPlace, error) {
+	if f.Connect == nil {
+		return nil, Usagef("this command uses no server; name another store with --records")
+	}
+	c, err := f.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &serverPlace{c}, nil
+}
+
+// usualPlace is the place of records that no address names: the file of an earlier run if there is
+// one, or else the server of the command if that keeps records.
+//
+// The file comes first, because its claims must not be forgotten when a server begins to keep
+// records.
+func (f *RecordsFlags) usualPlace(ctx context.Context, file *SQLitePlace) (RecordsPlace, error) {
+	if there, err := file.Exists(ctx); there || err != nil || f.Connect == nil {
+		return file, err
+	}
+	server, err := f.serverPlace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := server.client.Bound(ctx, 0)
+	defer cancel()
+	offered, err := serverrecords.Offered(bounded, server.client)
+	switch {
+	case err != nil:
+		err = server.client.Explain("look for records", "", WithCause(bounded, err))
+		return nil, Codedf(ExitCode(err), "%w; or name another store with --records", err)
+	case offered:
+		return server, nil
+	}
+	return file, nil
+}

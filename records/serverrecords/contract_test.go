@@ -1,0 +1,91 @@
+package serverrecords_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"tenaq/queuetest"
+	"tenaq/records"
+	"tenaq/records/recordstest"
+	"tenaq/records/serverrecords"
+)
+
+// open returns a store in a server.
+func open(t testing.TB, client *sqs.Client) *serverrecords.Store {
+	t.Helper()
+	s, err := serverrecords.New(serverrecords.Config{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The contract, in virtual time.
+func TestContract(t *testing.T) {
+	recordstest.RunVirtual(t, func(t testing.TB) recordstest.Backend {
+		server := queuetest.New(t)
+		return recordstest.Backend{
+			Open:         func(t testing.TB) records.Store { return open(t, server.Client) },
+			SweepsItself: true,
+		}
+	})
+}
+
+// The same over real connections.
+func TestContractInTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for records to expire")
+	}
+	recordstest.Run(t, func(t testing.TB) recordstest.Backend {
+		server := queuetest.New(t)
+		return recordstest.Backend{
+			Open:         func(t testing.TB) records.Store { return open(t, server.Client) },
+			SweepsItself: true,
+		}
+	})
+}
+
+// A client without an address of its own is one for Amazon SQS, which keeps no records.
+func TestNoServer(t *testing.T) {
+	client := sqs.New(sqs.Options{Region: "us-east-1"})
+	if s, err := serverrecords.New(serverrecords.Config{Client: client}); err == nil {
+		t.Errorf("got a store %v", s)
+	}
+	if offered, err := serverrecords.Offered(t.Context(), client); offered || err != nil {
+		t.Errorf("offered: got %v, %v", offered, err)
+	}
+}
+
+// A tenaq server offers records. A server that is away does not say, which is an error.
+func TestOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := queuetest.New(t)
+		if offered, err := serverrecords.Offered(t.Context(), server.Client); !offered || err != nil {
+			t.Errorf("got %v, %v", offered, err)
+		}
+	})
+	away := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:1")})
+	if offered, err := serverrecords.Offered(t.Context(), away); offered || err == nil {
+		t.Errorf("away: got %v, %v", offered, err)
+	}
+}
+
+// A store that is closed refuses writes.
+func TestClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, queuetest.New(t).Client)
+		if _, err := s.Put(t.Context(), records.Write{Key: "a", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Put(t.Context(), records.Write{Key: "b"}); err == nil {
+			t.Error("a closed store was written to")
+		}
+	})
+}
