@@ -127,11 +127,13 @@ func handlerOf(b *broker.Broker) http.Handler {
 		Region: Region})
 	policies := auth.NewPolicies(b, logger)
 	in := intake.New(intake.Config{Polls: func() int64 { return b.Metrics().Polls }})
+	sealer := handle.New(make([]byte, handle.KeySize))
 	queues := api.New(api.Config{
-		Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: logger, Door: door,
+		Broker: b, Sealer: sealer, Logger: logger, Door: door,
 		Policies: policies, Intake: in,
 	})
-	look := v1.New(v1.Config{Broker: b, Door: door, Policies: policies, Intake: in, Logger: logger})
+	look := v1.New(v1.Config{Broker: b, Door: door, Policies: policies, Intake: in, Logger: logger,
+		Sealer: sealer})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v1.Is(r) {
 			look.ServeHTTP(w, r)

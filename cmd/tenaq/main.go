@@ -19,6 +19,7 @@ import (
 	"tenaq/cmd/tenaq/bench"
 	"tenaq/cmd/tenaq/claims"
 	"tenaq/cmd/tenaq/cluster"
+	"tenaq/cmd/tenaq/dead"
 	"tenaq/cmd/tenaq/demo"
 	"tenaq/cmd/tenaq/doctor"
 	"tenaq/cmd/tenaq/messages"
@@ -129,9 +130,9 @@ func newRoot(a *cli.App) *cobra.Command {
 		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a),
 		serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
-		alarms.NewWatchCmd(a))
+		dead.NewCmd(a), alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
-		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a))
+		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a), messages.NewNackCmd(a))
 	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
 		claims.NewRecordsCmd(a), outbox.NewCmd(a))
 	add("", demo.NewCmd(a), newEnvCmd(a), newTokenCmd(a), cli.NewVersionCmd(a))

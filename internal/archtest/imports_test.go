@@ -37,6 +37,8 @@ var may = map[string][]string{
 	"internal/api/sqs/sqswire": {"internal/work/sqslimits"},
 	"internal/work/sqslimits":  {},
 
+	"internal/work/fingerprint": {},
+
 	"internal/api/sqs/sqswire/wiretest": {},
 
 	"internal/door/policy":    {},
@@ -107,6 +109,7 @@ var may = map[string][]string{
 	},
 	"internal/api/v1": {
 		"claims", "records", // which it serves over HTTP
+		"internal/api/handle", "internal/work/fingerprint",
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally",
 	},
@@ -130,7 +133,7 @@ var may = map[string][]string{
 	"outbox/internal/layout": {"outbox"},
 	"outbox/pgoutbox":        {"internal/work/backoff", "internal/work/pgdb", "outbox", "outbox/internal/layout", "github.com/jackc/pgx/v5/..."},
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
-	"redrive":                {"claims", "internal/work/backoff", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"redrive":                {"claims", "internal/work/backoff", "internal/work/fingerprint", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":    {"records", "internal/testing/proof", "github.com/anishathalye/porcupine"},
 	"records/serverrecords":  {"internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/service/sqs"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},

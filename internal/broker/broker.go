@@ -204,6 +204,11 @@ func (b *Broker) ReadContent(d engine.Delivery) (engine.Content, bool) {
 	return engine.ReadContent(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
 }
 
+// ReadStory reads what consumers said about a message; false when they said nothing.
+func (b *Broker) ReadStory(d engine.Delivery) (engine.Story, bool) {
+	return engine.ReadStory(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
+}
+
 // Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at
 // least as new as the last change that was answered. [AUTH-45]
 func (b *Broker) Policy(name engine.QueueName) string {

@@ -53,12 +53,25 @@ type Peeked struct {
 	Lineage      string     `json:"lineageId"`
 	Size         int64      `json:"size"`
 	// this and the next three as workers and redrivers wrote them
-	Key      string  `json:"key,omitempty"`
-	Reason   string  `json:"reason,omitempty"`
-	Attempts int     `json:"attempts,omitempty"`
-	Redrives int     `json:"redrives,omitempty"`
-	Body     *string `json:"body,omitempty"`
-	BodyCut  bool    `json:"bodyCut,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Reason   string `json:"reason,omitempty"` // or as its consumer told the server
+	Attempts int    `json:"attempts,omitempty"`
+	Redrives int    `json:"redrives,omitempty"`
+	Kind     string `json:"kind,omitempty"` // of the reason
+	// what consumers said when they gave the message back, the latest last
+	Story   []PeekedAttempt `json:"story,omitempty"`
+	Body    *string         `json:"body,omitempty"`
+	BodyCut bool            `json:"bodyCut,omitempty"`
+}
+
+// A PeekedAttempt is how a receive ended: retry, poison, release or returned.
+type PeekedAttempt struct {
+	How      string    `json:"how"`
+	Receive  int64     `json:"receive"`
+	Received time.Time `json:"received"`
+	Ended    time.Time `json:"ended"`
+	Class    string    `json:"class,omitempty"`
+	Text     string    `json:"text,omitempty"`
 }
 
 // Visible says when a hidden message becomes visible, by the clock of the server.

@@ -51,12 +51,17 @@ func (q *queue) exhausted(m *message) bool {
 	return r != (row.Redrive{}) && int64(m.Receives) >= r.MaxReceives
 }
 
-// deadLetter moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
+// deadLetter moves a message that was received too often.
 func (e *Engine) deadLetter(from, to *queue, m *message) {
 	if !from.exhausted(m) {
 		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name,
 			m.Seq, m.Receives)
 	}
+	e.moveDead(from, to, m)
+}
+
+// moveDead moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
+func (e *Engine) moveDead(from, to *queue, m *message) {
 	moved := &message{Meta: m.Meta, hasMeta: true}
 	moved.Source = e.arn(from.name)
 	if to.fifo() {
@@ -97,12 +102,16 @@ func (e *Engine) transfer(from, to *queue, m, moved *message) {
 
 // transferAs is transfer for a message that is carried by its queue and gets another content.
 func (e *Engine) transferAs(from, to *queue, m, moved *message, carried []byte, c content) {
-	before := balanceOf(from, to)
+	before, told := balanceOf(from, to), e.storyOf(from, m)
 	e.countTimeout(from, m)
 	e.keep(from, m, carried)
 	e.remove(from, m)
 	moved.Seq = to.st.NextSeq
 	to.st.NextSeq++
+	if told != nil { // [NACK-13]
+		told.Generation = 0
+		e.setStory(to, moved, told)
+	}
 	e.enter(to, moved, c)
 	before.check()
 	e.tally(to).Arrived.Add(1)

@@ -82,7 +82,7 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Peek, PeekQueues, Gauges, Follow, Survey, News, SurveyTasks, ListTasks, ShowTask,
+// actions; Nack; Peek, PeekQueues, Gauges, Follow, Survey, News, SurveyTasks, ListTasks, ShowTask,
 // CountTask and ListActions, which observe; StartTask, ChangeTask and Replace; PutDocument;
 // GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords
 // and MoveStep, which are the broker's own.

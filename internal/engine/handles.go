@@ -222,6 +222,7 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 		return errNumber(seconds, "VisibilityTimeout",
 			"Total VisibilityTimeout for the message is beyond the limit [43200 seconds]")
 	}
+	e.tellReturned(q, m, h, until)
 	e.unschedule(q, m)
 	m.Changed = true
 	e.hide(q, m, until)

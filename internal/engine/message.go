@@ -13,6 +13,8 @@ type message struct {
 	row.Delivery
 	hasMeta, hasDelivery bool // which of the two rows has been read or written
 
+	story *row.Story // in queue.told, if it was read or written in this turn
+
 	// gone says that the rows were removed in this turn. The message stays in memory until the turn
 	// ends, because the store shows the rows until then.
 	gone bool

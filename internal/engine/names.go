@@ -15,6 +15,9 @@ type (
 	Redrive   = row.Redrive
 	Content   = row.Content
 	Attribute = row.Attribute
+	Story     = row.Story
+	Attempt   = row.Attempt
+	Ending    = row.Ending
 )
 
 // identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first

@@ -138,6 +138,7 @@ func (e *Engine) remove(q *queue, m *message) {
 			e.unfresh(q, &m.Meta)
 		}
 		m.Apart, m.Elder = m.Flags&row.FlagInline == 0, m.IsElder()
+		m.Story = e.storyOf(q, m) != nil
 	}
 	if m.Elder {
 		e.needMeta(q, m)
@@ -150,6 +151,9 @@ func (e *Engine) remove(q *queue, m *message) {
 	e.rows.deleteOnce(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq))
 	if m.Apart {
 		e.rows.deleteOnce(e.rows.seqKey(q.row.Space, row.KindContent, m.Seq))
+	}
+	if m.Story {
+		e.rows.delete(e.rows.seqKey(q.row.Space, row.KindStory, m.Seq))
 	}
 	e.segmentOf(q, m.Seq).leave()
 	q.st.Live--

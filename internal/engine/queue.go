@@ -25,6 +25,7 @@ type queue struct {
 	elder  window[struct{}]
 	msgs   lately[uint64, *message] // deliveries and metadata
 	ended  []uint64                 // the messages that went in this turn
+	told   []*message               // the messages whose story is in memory
 	segs   map[uint64]*segment
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
@@ -77,7 +78,7 @@ func (q *queue) forget() {
 		}
 	}
 	q.msgs = lately[uint64, *message]{of: make(map[uint64]*message)}
-	q.ended = nil
+	q.ended, q.told = nil, nil
 	q.segs = make(map[uint64]*segment)
 	q.expiry = 0
 }
@@ -258,6 +259,11 @@ func (q *queue) trim(window int) {
 		delete(q.msgs.of, seq)
 	}
 	q.ended = q.ended[:0]
+	for _, m := range q.told {
+		m.story = nil
+	}
+	clear(q.told)
+	q.told = q.told[:0]
 	q.msgs.trim(window, func(*message) {})
 	if len(q.segs) > 64 {
 		clear(q.segs)

@@ -24,6 +24,7 @@ type Delivery struct {
 	Dedup        string
 	Sequence     Sequence
 	Source       string // ARN of the queue it was dead-lettered from, if it was
+	Story        *Story // if it was asked for and there is one
 }
 
 // ReceiveMessage hands out up to Max messages and hides them.
@@ -94,7 +95,7 @@ func (op *ReceiveMessage) check(q *queue) *Error {
 		return errIDText(op.AttemptID.Value, "ReceiveRequestAttemptId")
 	}
 	for _, name := range op.System {
-		if !slices.Contains(systemAttributes, name) {
+		if !slices.Contains(systemAttributes, name) && !slices.Contains(reasonAttributes, name) {
 			return errUnknownAttribute(name)
 		}
 	}
@@ -136,7 +137,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 				e.unschedule(q, m)
 				m.LastReceive = e.now
 				e.hide(q, m, e.now+visibility) // [DEDUP-20]
-				op.Messages = append(op.Messages, e.show(q, m))
+				op.add(e, q, m)
 			}
 			return nil
 		}
@@ -172,12 +173,28 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 	q.fresh.pop(found.fresh)
 	for _, m := range found.picked {
 		e.deliver(q, m, e.now+visibility)
-		op.Messages = append(op.Messages, e.show(q, m))
+		op.add(e, q, m)
 	}
 	if op.isAttempt(q) {
 		e.noteAttempt(q, op.attempt(), found.picked)
 	}
 	return nil
+}
+
+// reasonAttributes are shown only to callers that name them. [NACK-16]
+var reasonAttributes = []string{"TenaqReason", "TenaqVerdict"}
+
+// add adds a message to the answer.
+func (op *ReceiveMessage) add(e *Engine, q *queue, m *message) {
+	d := e.show(q, m)
+	if slices.ContainsFunc(op.System, func(name string) bool {
+		return slices.Contains(reasonAttributes, name)
+	}) {
+		if s := e.storyOf(q, m); s != nil {
+			d.Story = s.Clone()
+		}
+	}
+	op.Messages = append(op.Messages, d)
 }
 
 // show describes a message as a receive hands it out.
@@ -276,7 +293,7 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 		e.unschedule(q, m)
 	} else {
 		e.unfresh(q, &m.Meta)
-		m.Elder = m.IsElder()
+		m.Elder, m.Story = m.IsElder(), e.storyOf(q, m) != nil
 	}
 	m.Apart = m.Apart || m.Flags&row.FlagInline == 0
 	m.Receives++

@@ -163,7 +163,8 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 		}
 		q.end(m)
 	}
-	for _, kind := range []row.Kind{row.KindMessage, row.KindContent, row.KindDelivery} {
+	for _, kind := range []row.Kind{row.KindMessage, row.KindContent, row.KindDelivery,
+		row.KindStory} {
 		e.rows.deleteRange(row.SeqSpan(q.row.Space, kind, lo, hi))
 	}
 	q.fresh.drop(hi)

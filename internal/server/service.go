@@ -73,10 +73,10 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 	if v.alarms, err = s.newMonitor(v.broker); err != nil {
 		return nil, err
 	}
-	policies := auth.NewPolicies(v.broker, s.cfg.Logger)
+	policies, sealer := auth.NewPolicies(v.broker, s.cfg.Logger), handle.New(key)
 	v.api = sqs.New(sqs.Config{
 		Broker:    v.broker,
-		Sealer:    handle.New(key),
+		Sealer:    sealer,
 		Logger:    s.cfg.Logger,
 		Door:      s.door,
 		Policies:  policies,
@@ -91,6 +91,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Policies:  policies,
 		Intake:    s.intake,
 		Logger:    s.cfg.Logger,
+		Sealer:    sealer,
 		PublicURL: s.cfg.PublicURL,
 		Version:   s.cfg.Version,
 		Actions:   Actions(),

@@ -32,10 +32,11 @@ Messages are listed in the order in which they entered the queue, with a state:
   delayed    hidden until its delay ends
   blocked    waits in a FIFO queue for an earlier message of its group
 
-For a message that a tenaq worker gave up, the table shows the key of its work,
-the number of attempts, the reason and the source queue, from the message
-attribute tenaq. --json shows everything known about a message. A body kept
-beside the queue is shown as its pointer.
+The table shows why a message failed, if its consumer said so when it gave the
+message back. For a message that a tenaq worker gave up, it also shows the key
+of its work, the number of attempts and the source queue, from the message
+attribute tenaq. --json shows everything known about a message, such as its
+latest attempts. A body kept beside the queue is shown as its pointer.
 
 This needs a tenaq server. Other servers show a message only by delivering it:
 "tenaq receive QUEUE --visibility 0" counts as a receive, and may move the

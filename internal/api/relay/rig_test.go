@@ -191,6 +191,7 @@ func (r *rig) services(
 	})
 	beside := v1.New(v1.Config{Broker: r.broker, Door: door,
 		Policies: auth.NewPolicies(r.broker, logger), Intake: in, Logger: logger, Monitor: alarms,
+		Sealer: handle.New(make([]byte, handle.KeySize)),
 		Backup: func(context.Context) (v1.Backup, error) { return backup, nil }})
 	watch := cloudwatch.New(cloudwatch.Config{Monitor: alarms, Door: door, Logger: logger})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

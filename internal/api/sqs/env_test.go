@@ -136,6 +136,7 @@ func newWorld(s settings) *world {
 	w.handler = New(s.sqs)
 	beside := v1.New(v1.Config{
 		Broker: w.broker, Door: s.sqs.Door, Policies: s.sqs.Policies, Intake: w.intake, Logger: s.sqs.Logger, PublicURL: s.sqs.PublicURL,
+		Sealer: s.sqs.Sealer,
 	})
 	both := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if v1.Is(r) && !framing.Ambiguous(r) {

@@ -131,6 +131,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.http(t, d, s.show(input), &s.ids)
 	case "get":
 		return s.get(t, d)
+	case "post":
+		return s.post(t, d, input)
 	case "begin":
 		w := &waiter{conns: [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}, done: make(chan pair, 1)}
 		s.waiting[d.CmdArgs[0].Key] = w

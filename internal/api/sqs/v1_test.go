@@ -87,6 +87,31 @@ func shortProblem(t *testing.T, resp *http.Response, body string) string {
 	return b.String()
 }
 
+// post does the command of that name, in both worlds.
+func (s *script) post(t *testing.T, d *datadriven.TestData, input string) string {
+	path := d.CmdArgs[0].String()
+	var answers [2]string
+	for i, one := range [2]*side{s.side, s.twin} {
+		body := one.show(input)
+		conn := one.listener.dial()
+		_, resp, text, err := exchange(conn, http.MethodPost, sign(t, s.as, fmt.Sprintf(
+			"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, host, len(body), body)))
+		conn.Close()
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		if resp.StatusCode >= 400 {
+			text = shortProblem(t, resp, text)
+		}
+		text = strings.ReplaceAll(one.hide(text), `},{`, "},\n{")
+		answers[i] = fmt.Sprintf("%d\n%s\n", resp.StatusCode, strings.TrimSuffix(text, "\n"))
+	}
+	if answers[0] != answers[1] {
+		t.Errorf("%s: the worlds answer %s and %s", path, answers[0], answers[1])
+	}
+	return answers[0]
+}
+
 // What is asked of /v1 is counted under names of its own, and bodies that were asked for give their
 // share of the budget back.
 func TestV1IsCounted(t *testing.T) {

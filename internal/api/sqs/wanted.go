@@ -30,11 +30,27 @@ func (w *wantedAttributes) systemOf(d *engine.Delivery, c *engine.Content) (attr
 	add("MessageDeduplicationId", d.Dedup)    // [DEDUP-18]
 	add("MessageGroupId", d.Group)
 	add("SenderId", c.Sender)
+	w.addReason(d, add)
 	add("SentTimestamp", strconv.FormatInt(d.Sent, 10))
 	if d.Sequence != 0 {
 		add("SequenceNumber", d.Sequence.String()) // [FIFO-12]
 	}
 	return attrs
+}
+
+// addReason adds why the message failed, for callers that name these attributes. [NACK-16]
+func (w *wantedAttributes) addReason(d *engine.Delivery, add func(name, value string)) {
+	if d.Story == nil {
+		return
+	}
+	if a := d.Story.Reason(); a != nil {
+		if slices.Contains(w.system, "TenaqReason") {
+			add("TenaqReason", a.Reason())
+		}
+		if slices.Contains(w.system, "TenaqVerdict") {
+			add("TenaqVerdict", a.How.String())
+		}
+	}
 }
 
 // userOf returns the user attributes that were asked for.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
@@ -26,6 +27,7 @@ type Config struct {
 	Policies *auth.Policies
 	Intake   *intake.Intake
 	Logger   *slog.Logger
+	Sealer   *handle.Sealer // of receipt handles
 
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string

@@ -7,6 +7,7 @@ import (
 	"tenaq/internal/api/intake"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/monitor"
+	"tenaq/internal/work/fingerprint"
 )
 
 // Limits of a page. [PEEK-5]
@@ -50,9 +51,14 @@ type message struct {
 
 	// What workers and redrivers wrote about it, when that or the body was asked for.
 	Key      string `json:"key,omitempty"`
-	Reason   string `json:"reason,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	Redrives int    `json:"redrives,omitempty"`
+
+	// Why it failed, as its consumer told the server, or else as a worker wrote. Story is what
+	// consumers said when they gave it back, the latest last.
+	Reason string    `json:"reason,omitempty"`
+	Kind   string    `json:"kind,omitempty"` // the fingerprint of the reason
+	Story  []attempt `json:"story,omitempty"`
 
 	Body    *string `json:"body,omitempty"` // when it was asked for
 	BodyCut bool    `json:"bodyCut,omitempty"`
@@ -102,7 +108,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 		}
 	}
 	for i := range op.Messages {
-		m := shown(&op.Messages[i])
+		m := c.shown(&op.Messages[i])
 		if contents && !c.addContent(&m, &op.Messages[i], in.Body) {
 			continue // it was removed since
 		}
@@ -111,7 +117,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 	return list, nil
 }
 
-func shown(p *engine.Peeked) message {
+func (c *call) shown(p *engine.Peeked) message {
 	m := message{
 		ID:           p.ID.String(),
 		State:        p.State,
@@ -132,6 +138,12 @@ func shown(p *engine.Peeked) message {
 	if p.Sequence != 0 {
 		m.Sequence = p.Sequence.String()
 	}
+	if s, ok := c.cfg.Broker.ReadStory(p.Delivery); ok { // [NACK-14]
+		m.Story = attemptsOf(&s)
+		if a := s.Reason(); a != nil {
+			m.Reason, m.Kind = a.Reason(), fingerprint.Of(a.Class, a.Text)
+		}
+	}
 	return m
 }
 
@@ -143,7 +155,10 @@ func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
 		return false
 	}
 	t := monitor.TrailOf(content.Attributes)
-	m.Key, m.Reason, m.Attempts, m.Redrives = t.Key, t.Reason, t.Attempts, t.Redrives
+	m.Key, m.Attempts, m.Redrives = t.Key, t.Attempts, t.Redrives
+	if m.Reason == "" && t.Reason != "" {
+		m.Reason, m.Kind = t.Reason, fingerprint.Of("", t.Reason)
+	}
 	m.Source = cmp.Or(m.Source, t.Source)
 	if most == 0 {
 		return true

@@ -25,6 +25,11 @@ func init() {
 			operation: does((*call).messages), summary: "Look at messages without receiving them"},
 		{method: "GET", path: "/queues/{queue}/fate", action: "FollowMessage",
 			operation: does((*call).fate), summary: "Ask what became of a message"},
+		{method: "GET", path: "/queues/{queue}/reasons", action: "PeekMessages",
+			operation: does((*call).reasons), summary: "Group messages by why they failed"},
+		{method: "POST", path: "/queues/{queue}/nack", action: "Nack",
+			operation: does((*call).nack),
+			summary:   "Give received messages back with a verdict and a reason"},
 
 		{method: "GET", path: "/tasks", action: "ListTasks", operation: does((*call).tasks),
 			summary: "List tasks that take messages out of queues"},

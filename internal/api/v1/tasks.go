@@ -243,7 +243,7 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		return count, err
 	}
 	for i := range samples {
-		if m := shown(&samples[i]); c.addContent(&m, &samples[i], sampleBody) {
+		if m := c.shown(&samples[i]); c.addContent(&m, &samples[i], sampleBody) {
 			count.Samples = append(count.Samples, m)
 		}
 	}

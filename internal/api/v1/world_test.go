@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
@@ -40,6 +41,7 @@ func newWorld(t *testing.T) *world {
 	return &world{New(Config{
 		Broker: b, Door: auth.New(auth.Config{Account: account}), Policies: auth.NewPolicies(b, logger),
 		Intake: intake.New(intake.Config{Polls: func() int64 { return 0 }}), Logger: logger,
+		Sealer: handle.New(make([]byte, handle.KeySize)),
 	}), b}
 }
 

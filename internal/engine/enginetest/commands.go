@@ -25,6 +25,7 @@ func init() {
 		"delete-batch":     (*Player).deleteBatch,
 		"visibility":       (*Player).visibility,
 		"visibility-batch": (*Player).visibilityBatch,
+		"nack-batch":       (*Player).nackBatch, // not of SQS
 		"sources":          (*Player).sources,
 		"move-start":       (*Player).moveStart,
 		"move-list":        (*Player).moveList,

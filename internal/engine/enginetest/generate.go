@@ -212,12 +212,14 @@ func (g *Generator) more(receipts int) {
 	case n < 280:
 		g.repeat(q, receipts)
 	case n < 480:
-		g.emit("receive q=%s%s%s%s%s show=(sent, first, size, seq, dedup, source)", q,
+		g.emit("receive q=%s%s%s%s%s%s show=(sent, first, size, seq, dedup, source, story)", q,
+			g.maybe("names", "TenaqReason"),
 			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait",
 				"0", "20"), g.attempt(q))
 	case g.dead && g.chance(4):
 		// Messages that nobody deletes are what dead-letter queues are for.
-		g.emit("receive q=%s max=10 vt=%s show=(seq, source)", q, g.one("0", "0", "1"))
+		g.emit("receive q=%s max=10 vt=%s names=TenaqReason show=(seq, source, story)", q,
+			g.one("0", "0", "1"))
 	case n < 485 && g.large:
 		g.emit("receive-many q=%s n=%d vt=%s", q, 1+g.r.IntN(3000), g.timeout())
 	case n < 490 && g.large:
@@ -228,6 +230,8 @@ func (g *Generator) more(receipts int) {
 		g.batch("delete-batch q="+q, func() string { return " r=" + g.handle(receipts) })
 	case n < 700:
 		g.emit("visibility q=%s r=%s vt=%s", q, g.handle(receipts), g.timeout())
+	case n < 715:
+		g.batch("nack-batch q="+q, func() string { return g.nack(receipts) })
 	case n < 730:
 		g.batch("visibility-batch q="+q, func() string {
 			return " r=" + g.handle(receipts) + " vt=" + g.timeout()
@@ -286,6 +290,17 @@ func (g *Generator) fill(q string) {
 		size = 1500 + g.r.IntN(2000)
 	}
 	g.emit("fill q=%s n=%d%s", q, size, g.message(q))
+}
+
+// nack ends the receive of a handle with a reason, or without one.
+func (g *Generator) nack(receipts int) string {
+	verdict := g.one("retry", "retry", "release", "poison")
+	text := " r=" + g.handle(receipts) + " verdict=" + verdict +
+		g.maybe("class", "Timeout", "Declined") + g.maybe("text", "no", "busy", "gone")
+	if verdict != "poison" {
+		text += g.maybe("delay", "0s", "1ms", "1s", "5s", "30s", "12h")
+	}
+	return text
 }
 
 // attempt is one of few attempt ids, now and then.

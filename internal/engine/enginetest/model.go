@@ -73,7 +73,11 @@ type modelMessage struct {
 	changed         bool // its visibility was, since it was received
 	dedup           string
 	source          string // ARN of the queue it was dead-lettered from
-	entry           engine.Entry
+
+	attempts []engine.Attempt // what consumers said
+	told     bool             // the last of them is about the newest receive
+	ended    engine.Verdict   // of a nack of the newest receive
+	entry    engine.Entry
 }
 
 type modelKind int
@@ -237,6 +241,11 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		op.Outcomes = nil
 		for _, e := range op.Entries {
 			op.Outcomes = append(op.Outcomes, modelEntry(m.delete(q, e.Handle), e.Handle, true))
+		}
+	case *engine.Nack:
+		op.Outcomes = nil
+		for i := range op.Entries {
+			op.Outcomes = append(op.Outcomes, m.nack(q, &op.Entries[i]))
 		}
 	case *engine.ChangeMessageVisibility:
 		no = m.change(q, op.Handle, op.Timeout.Value)

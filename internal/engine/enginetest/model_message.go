@@ -97,6 +97,7 @@ func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	msg.seq = q.seq
 	msg.at, msg.kind = m.now+delay*1000, delayed
 	msg.arrived, msg.here = m.now, 0
+	msg.ended, msg.told = "", false
 	q.messages = append(q.messages, msg)
 }
 
@@ -140,7 +141,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 				msg.last = m.now
 				m.of(q).Received.Add(1)
 				m.hide(msg, visibility)
-				op.Messages = append(op.Messages, q.delivery(msg))
+				op.Messages = append(op.Messages, q.delivery(msg, op.System))
 			}
 			return nil
 		}
@@ -156,12 +157,12 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 		msg.receives++
 		msg.here++
 		msg.generation++
-		msg.last, msg.changed = m.now, false
+		msg.last, msg.changed, msg.ended, msg.told = m.now, false, "", false
 		if msg.first == 0 {
 			msg.first = m.now
 		}
 		m.hide(msg, visibility)
-		op.Messages = append(op.Messages, q.delivery(msg))
+		op.Messages = append(op.Messages, q.delivery(msg, op.System))
 	}
 	if len(picked) == 0 {
 		op.NextReady = q.nextReady(m.now, room == 0)
@@ -225,8 +226,8 @@ func (q *modelQueue) inOrder(now int64) (all []*modelMessage) {
 	return all
 }
 
-// placed reports whether a message has a time of its own: it was handed out, or dead-lettered here.
-func (msg *modelMessage) placed() bool { return msg.receives > 0 || msg.source != "" }
+// placed reports whether a message has a time of its own: it was handed out or dead-lettered here.
+func (msg *modelMessage) placed() bool { return msg.here > 0 || msg.source != "" }
 
 // earlier orders messages by the time they became available, and then by their number.
 func (q *modelQueue) earlier(a, b *modelMessage) int {
@@ -255,8 +256,11 @@ func (q *modelQueue) nextReady(now int64, full bool) (at int64) {
 	return at
 }
 
-func (q *modelQueue) delivery(msg *modelMessage) engine.Delivery {
-	received := msg.last
+func (q *modelQueue) delivery(msg *modelMessage, asked []string) engine.Delivery {
+	received, story := msg.last, (*engine.Story)(nil)
+	if len(msg.attempts) > 0 && slices.Contains(asked, "TenaqReason") {
+		story = &engine.Story{Attempts: slices.Clone(msg.attempts)}
+	}
 	if q.fifo() {
 		received = 0
 	}
@@ -275,6 +279,7 @@ func (q *modelQueue) delivery(msg *modelMessage) engine.Delivery {
 		Dedup:        msg.dedup,
 		Sequence:     q.sequence(msg),
 		Source:       msg.source,
+		Story:        story,
 	}
 }
 
@@ -340,14 +345,20 @@ func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Er
 				"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
 			seconds)
 	}
+	if msg.generation == uint64(h.Generation) && m.now < msg.at && m.now+seconds*1000 < msg.at &&
+		msg.ended == "" {
+		m.tell(msg, endReturned, "", "")
+	}
 	m.hide(msg, seconds)
 	msg.changed = true
 	return nil
 }
 
-func (m *Model) hide(msg *modelMessage, seconds int64) {
-	msg.at, msg.kind = m.now+seconds*1000, inFlight
-	if seconds == 0 {
+func (m *Model) hide(msg *modelMessage, seconds int64) { m.hideFor(msg, seconds*1000) }
+
+func (m *Model) hideFor(msg *modelMessage, milliseconds int64) {
+	msg.at, msg.kind = m.now+milliseconds, inFlight
+	if milliseconds == 0 {
 		msg.kind = available
 	}
 }

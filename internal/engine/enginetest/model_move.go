@@ -261,6 +261,7 @@ func (m *Model) moveBack(q, to *modelQueue, msg *modelMessage, entry engine.Entr
 		base:      m.now,
 		dedup:     msg.dedup,
 		entry:     entry,
+		attempts:  msg.attempts,
 	}
 	m.enter(to, moved, to.number("DelaySeconds"))
 	return moved

@@ -242,7 +242,7 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 		op.Count++
 		op.Bytes += sizeOf(&msg.entry)
 		if len(op.Samples) < engine.CountSamples {
-			op.Samples = append(op.Samples, engine.Peeked{Delivery: q.delivery(msg),
+			op.Samples = append(op.Samples, engine.Peeked{Delivery: q.delivery(msg, nil),
 				Place: q.place(msg.seq)})
 		}
 		return true

@@ -287,6 +287,8 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 			text = " dedup=" + p.dedup(d.Dedup)
 		}
 		return text, nil
+	case "story":
+		return storyText(d.Story), nil
 	case "source":
 		if d.Source != "" {
 			text = " source=" + queueOfARN(d.Source)

@@ -166,7 +166,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	}
 	each("fifo: receive q=QUEUE max=3 vt=30 attempt=A show=(seq)")
 	each("send q=QUEUE body=after group=g2 dedup=after")
-	const show = " show=(sent, first, size, seq, dedup, source)"
+	const show = " names=TenaqReason show=(sent, first, size, seq, dedup, source, story)"
 	each("receive q=QUEUE max=10 vt=5"+show, "receive q=QUEUE max=2 vt=0"+show,
 		"receive-many q=QUEUE n=100000 vt=5", "counters q=QUEUE")
 	say("peek")

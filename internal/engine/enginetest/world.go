@@ -302,7 +302,7 @@ func (w *World) takeStirred() []string {
 func (w *World) rows() string {
 	w.mustCommit()
 	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group",
-		"line", "head", "dedup", "origin", "elder"}
+		"line", "head", "dedup", "origin", "elder", "story"}
 	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9

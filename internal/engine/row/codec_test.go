@@ -136,6 +136,12 @@ func samples() []sample {
 		LastReceive: sampleTime - 1, Origin: true, Changed: true}
 	elder := flight
 	elder.Elder = true
+	told := flight
+	told.Story = true
+	story := Story{Generation: 301, Attempts: []Attempt{
+		{How: EndReturned, Receive: 299, Received: sampleTime - 9, Ended: sampleTime - 8},
+		{How: EndRetried, Receive: 300, Received: sampleTime - 1, Ended: sampleTime, Class: "Timeout", Text: "no answer"},
+	}}
 	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
 	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
 	received := Dedup{At: sampleTime, Deliveries: []Attempted{{Seq: 17, Generation: 1}, {Seq: 18, Generation: 300}}}
@@ -195,6 +201,10 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, dead},
 		{"delivery-elder", SeqKey(sampleSpace, KindDelivery, 17), elder.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, elder},
+		{"delivery-told", SeqKey(sampleSpace, KindDelivery, 17), told.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, told},
+		{"story", SeqKey(sampleSpace, KindStory, 17), story.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeStory(v)) }, story},
 		{"group", GroupKey(sampleSpace, "customer-7"), line1.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeGroup(v)) }, line1},
 		{"line", LineKey(sampleSpace, "customer-7", 18), EncodeLine(nil, sampleTime), func(k, v []byte) (any, bool) {
@@ -421,10 +431,19 @@ func FuzzContent(f *testing.F) {
 }
 
 func FuzzDelivery(f *testing.F) {
-	seed(f, "delivery", "delivery-dead", "delivery-elder")
+	seed(f, "delivery", "delivery-dead", "delivery-elder", "delivery-told")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, ok := DecodeDelivery(b); ok {
 			again(t, v, func(v Delivery) []byte { return v.Encode(nil) }, DecodeDelivery)
+		}
+	})
+}
+
+func FuzzStory(f *testing.F) {
+	seed(f, "story")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, ok := DecodeStory(b); ok {
+			again(t, s, func(s Story) []byte { return s.Encode(nil) }, DecodeStory)
 		}
 	})
 }

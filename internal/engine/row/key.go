@@ -32,6 +32,7 @@ const (
 	KindDedup    Kind = 0x0a
 	KindOrigin   Kind = 0x0b
 	KindElder    Kind = 0x0c
+	KindStory    Kind = 0x0d
 )
 
 // SecretLen is the length of the secret row: a version and a key of 32 bytes.

@@ -37,6 +37,7 @@
 //	  dedup     kind 0A, minute, hash               what may not be sent, or received, twice
 //	  origin    kind 0B, base, seq                  dead-lettered messages, by their retention
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
+//	  story     kind 0D, seq                        what consumers said when they gave a message back
 //
 // A space is a number that is never used again. Creating or purging a queue takes a new one, and a
 // single range delete drops everything of the old.
@@ -50,6 +51,8 @@
 //   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
 //     line.
 //   - A send to a FIFO queue reads dedup and group by key.
+//   - A Nack, and a change of visibility that shortens it, reads story by seq, if the delivery row
+//     says that there is one.
 //   - Expiry reads segment and origin from the front, and then message. A survey reads elder
 //     besides.
 //   - Records are read by name, and the expiry of records from the front.

@@ -38,7 +38,7 @@ func Takes(k []byte) bool {
 	switch row.Kind(k[row.SpacePrefixLen-1]) {
 	case row.KindState:
 		return len(k) == row.SpacePrefixLen
-	case row.KindMessage, row.KindContent, row.KindDelivery:
+	case row.KindMessage, row.KindContent, row.KindDelivery, row.KindStory:
 		return len(k) == row.SeqKeyLen
 	case row.KindDedup:
 		return true
@@ -198,6 +198,10 @@ func (s *salvage) fact(f *spaceFacts, k, v []byte) {
 				s.sys.Hidden = max(s.sys.Hidden, d.At)
 			}
 		}
+	case row.KindStory:
+		if told, ok := row.DecodeStory(v); ok {
+			s.past(told.Last().Ended)
+		}
 	}
 	f.last = max(f.last, row.SeqOf(k))
 }
@@ -287,6 +291,7 @@ func (s *salvage) space(q *salvagedQueue) {
 	w.saveGroups()
 	s.apply()
 	orphans := w.orphans(row.KindContent) + w.orphans(row.KindDelivery)
+	w.orphans(row.KindStory)
 	w.st.Live = w.out.Kept
 	s.set(row.StateKey(space), w.st.Encode(nil))
 	w.out.Lost = max(w.out.Lost+orphans, w.old.Live-w.out.Kept)
@@ -350,7 +355,8 @@ func (w *spaceSalvage) messages() {
 			content, _ = w.get(row.SeqKey(w.space, row.KindContent, seq))
 		}
 		if !ok || !metaFits(&m, w.fifo) || !holds(&m, content) {
-			for _, kind := range []row.Kind{row.KindMessage, row.KindContent, row.KindDelivery} {
+			for _, kind := range []row.Kind{row.KindMessage, row.KindContent, row.KindDelivery,
+				row.KindStory} {
 				w.delete(row.SeqKey(w.space, kind, seq))
 			}
 			w.out.Lost++
@@ -377,8 +383,13 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	w.out.Kept++
 	placed := message{Meta: *m}
 	k := row.SeqKey(w.space, row.KindDelivery, m.Seq)
+	tale := row.SeqKey(w.space, row.KindStory, m.Seq)
+	value, told := w.get(tale)
+	story, read := row.DecodeStory(value)
+	told = told && read
 	if value, ok := w.get(k); ok {
 		placed.Delivery, ok = row.DecodeDelivery(value)
+		placed.Story = told && story.Generation <= placed.Delivery.Generation
 		placed.hasDelivery = ok && deliveryFits(&placed.Delivery, m, w.fifo)
 	}
 	switch {
@@ -395,6 +406,14 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 		if !w.fifo && m.Seq < w.old.Cursor {
 			w.out.Forgotten++ // it had been handed out
 		}
+	}
+	if !placed.hasDelivery {
+		told = told && story.Generation == 0 && m.Redrives > 0
+	} else if told = told && story.Generation <= placed.Delivery.Generation; told {
+		placed.Story = true
+	}
+	if !told {
+		w.delete(tale)
 	}
 	if placed.hasDelivery {
 		placed.Apart, placed.Origin, placed.Elder = m.Flags&row.FlagInline == 0, !w.fifo &&
@@ -595,15 +614,15 @@ func holds(m *row.Meta, value []byte) bool {
 
 // deliveryFits reports whether a message may have been delivered as its row says.
 func deliveryFits(d *row.Delivery, m *row.Meta, fifo bool) bool {
-	received := d.Receives > 0
-	if received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) ||
-		d.FirstReceive > d.LastReceive || d.Generation > d.Receives ||
+	received, counted := d.FirstReceive != 0, d.Receives > 0
+	if received != (d.LastReceive != 0) || d.FirstReceive > d.LastReceive || counted && !received ||
+		!d.Story && (counted != received || d.Generation > d.Receives) ||
 		received && d.FirstReceive < m.Sent {
 		return false
 	}
 	switch d.Kind {
 	case row.DueDelayed:
-		return !fifo && !received && d.At > m.Arrived &&
+		return !fifo && !counted && d.At > m.Arrived &&
 			d.At <= m.Arrived+sqslimits.DelayMax.Milliseconds()
 	case row.DueInFlight:
 		return d.Generation > 0 && d.At > d.LastReceive

@@ -20,8 +20,10 @@ type message struct {
 // numbers: contents, deliveries and segments.
 func (s *spaceRun) messages() {
 	contents, deliveries := s.cursor(s.kind(row.KindContent)), s.cursor(s.kind(row.KindDelivery))
+	stories := s.cursor(s.kind(row.KindStory))
 	defer contents.stop()
 	defer deliveries.stop()
+	defer stories.stop()
 	segments := s.cursor(s.kind(row.KindSegment))
 	defer segments.stop()
 	var part segmentSum
@@ -31,6 +33,7 @@ func (s *spaceRun) messages() {
 		seq := row.SeqOf(k)
 		s.orphans(contents, "content", seq)
 		s.orphans(deliveries, "delivery", seq)
+		s.orphans(stories, "story", seq)
 		m, inline, ok := row.DecodeMeta(seq, v)
 		if !ok || seq == 0 {
 			s.damagedRow(s.queue, k, "message", v)
@@ -56,6 +59,15 @@ func (s *spaceRun) messages() {
 				s.dues.expect(s.dueRow(seq, &placed.Delivery))
 			}
 		}
+		told := stories.ok && row.SeqOf(stories.k) == seq
+		if told {
+			s.story(stories.k, stories.v, &placed)
+			stories.next()
+		}
+		if placed.hasDelivery && placed.Story && !told {
+			s.say(row.SeqKey(s.space, row.KindDelivery, seq),
+				"it says that the message has a story row, and that is not there")
+		}
 		if ok {
 			s.canonical(s.queue, k, v, m.Encode(nil, inline))
 			s.message(k, &placed)
@@ -72,6 +84,27 @@ func (s *spaceRun) messages() {
 	s.segment(segments, &segmentSum{id: math.MaxUint64})
 	s.orphans(contents, "content", math.MaxUint64)
 	s.orphans(deliveries, "delivery", math.MaxUint64)
+	s.orphans(stories, "story", math.MaxUint64)
+}
+
+// story looks at what consumers said about a message.
+func (s *spaceRun) story(k, v []byte, m *message) {
+	stored, ok := row.DecodeStory(v)
+	if !ok || len(k) != row.SeqKeyLen {
+		s.damagedRow(s.queue, k, "story", v)
+		return
+	}
+	s.canonical(s.queue, k, v, stored.Encode(nil))
+	for _, a := range stored.Attempts {
+		s.past(s.queue, k, "the end of an attempt", a.Ended)
+	}
+	switch {
+	case m.hasDelivery && !m.Story, !m.hasDelivery && m.Redrives == 0:
+		s.say(k, "this is the story row of message %d, which does not know of it", m.Seq)
+	case stored.Generation > m.Delivery.Generation:
+		s.say(k, "its last attempt ended delivery %d, and the latest one is %d", stored.Generation,
+			m.Delivery.Generation)
+	}
 }
 
 // orphans reports the rows before a message which are of messages that are not there.
@@ -124,7 +157,7 @@ func (s *spaceRun) delivery(m *message) {
 	d, fifo := &m.Delivery, s.settings.FIFO
 	k := row.SeqKey(s.space, row.KindDelivery, m.Seq)
 	s.past(s.queue, k, "the last receive of the message", d.LastReceive)
-	received := d.Receives > 0
+	received := d.FirstReceive != 0
 	switch {
 	case d.Apart == (m.Flags&row.FlagInline != 0):
 		s.say(k, "its content is a row of its own: %v, and its message row says otherwise", d.Apart)
@@ -136,8 +169,7 @@ func (s *spaceRun) delivery(m *message) {
 	case !d.Elder && m.IsElder() &&
 		s.has(row.ElderRows.Key(s.space, row.Pos{At: m.FirstSent, Seq: m.Seq})):
 		s.say(k, "it has an elder row and does not know of it")
-	case received != (d.FirstReceive != 0) || received != (d.LastReceive != 0) ||
-		d.FirstReceive > d.LastReceive || d.Generation > d.Receives:
+	case !counted(d):
 		s.say(k, "it was received %d times, %d of them here, first at %d and last at %d",
 			d.Receives, d.Generation, d.FirstReceive, d.LastReceive)
 	case received && d.FirstReceive < m.Sent:
@@ -160,6 +192,15 @@ func (s *spaceRun) delivery(m *message) {
 	if d.Kind == row.DueReturned {
 		s.past(s.queue, k, "its return", d.At)
 	}
+}
+
+// counted reports whether the counts and times of the receives of a message agree. Receives that a
+// consumer released are not counted, and the story row then says so.
+func counted(d *row.Delivery) bool {
+	received := d.FirstReceive != 0
+	return received == (d.LastReceive != 0) && d.FirstReceive <= d.LastReceive &&
+		(received || d.Receives == 0) &&
+		(d.Story || received == (d.Receives > 0) && d.Generation <= d.Receives)
 }
 
 func (s *spaceRun) has(k []byte) bool { _, ok := s.get(k); return ok }

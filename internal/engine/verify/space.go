@@ -251,7 +251,7 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindElder+1), Hi: all.Hi}} {
+		{Lo: row.SpaceKey(s.space, row.KindStory+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")
 		}

@@ -125,7 +125,7 @@ func everyKind(t *testing.T) rowMap {
 			r.do(&engine.SendMessage{Queue: q, Draft: engine.NewDraft(one)})
 		}
 	}
-	receive := func(q row.QueueName, n, seconds int64, attempt string) {
+	receive := func(q row.QueueName, n, seconds int64, attempt string) engine.Received {
 		r.now++
 		for {
 			op := &engine.ReceiveMessage{Queue: q, Max: count(n), Visibility: count(seconds)}
@@ -133,7 +133,7 @@ func everyKind(t *testing.T) rowMap {
 				op.AttemptID = some(attempt)
 			}
 			if !r.do(op) {
-				return
+				return op.Received
 			}
 		}
 	}
@@ -151,6 +151,9 @@ func everyKind(t *testing.T) rowMap {
 	receive(auditPlain, 8, 0, "") // which dead-letters them
 	send(auditPlain, 3, engine.Entry{Body: some(large), Attributes: []engine.EntryAttribute{{Name: "n", Type: some("String"), String: some("v")}}})
 	send(auditPlain, 2, engine.Entry{Delay: count(900)})
+	told := receive(auditPlain, 1, 30, "")
+	r.do(&engine.Nack{Queue: auditPlain, Entries: []engine.NackEntry{{Verdict: engine.Release, Text: "busy", Delay: 30_000, Handle: engine.Handle{
+		Text: "h", Valid: true, Incarnation: told.Incarnation, Space: told.Messages[0].Space, Seq: told.Messages[0].Seq, Generation: told.Messages[0].Generation}}}})
 	receive(auditPlain, 1, 30, "")
 	r.do(&engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
 	r.do(&engine.MoveStep{})
@@ -186,7 +189,7 @@ func kindOf(k string) string {
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
 			row.FamilyAction: "action"}[k[0]]
 	}
-	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder"}[k[row.SpacePrefixLen-1]]
+	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story"}[k[row.SpacePrefixLen-1]]
 }
 
 // ofKind returns the rows of a kind, in order.
@@ -200,7 +203,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder"}
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "story"}
 
 // A store that has everything is found to be well, and every row of it is read.
 func TestAuditClean(t *testing.T) {
@@ -403,9 +406,22 @@ func TestAuditFinds(t *testing.T) {
 		}, "it has no elder row"},
 		{"elder of nobody", first("elder"), last, "this elder row stands for nothing"},
 		{"elder cut", first("elder"), cut, "this elder row cannot be read"},
+		{"story removed", first("story"), remove, "it says that the message has a story row"},
+		{"story of nobody", first("story"), last, "which is not there"},
+		{"story cut", first("story"), cut, "this story row cannot be read"},
+		{"story of another version", first("story"), version, "this story row cannot be read"},
+		{"story of a message that does not know of it", in(auditDead, row.KindMessage), func(m rowMap, k string) {
+			m[k[:row.SpacePrefixLen-1]+string(byte(row.KindStory))+k[row.SpacePrefixLen:]] = m[m.ofKind("story")[0]]
+		}, "which does not know of it"},
+		{"story of a later receive", first("story"), func(m rowMap, k string) {
+			s, _ := row.DecodeStory([]byte(m[k]))
+			s.Generation += 9
+			m[k] = string(s.Encode(nil))
+		}, "and the latest one is"},
+		{"delivery that was released and says nothing of it", in(auditPlain, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Generation, d.Story = 2, false; d.Receives = 1 }), "of them here"},
 		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x08x"] = "" }, "of no kind that there is"},
 		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
-		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x0d"] = "" }, "of no kind that there is"},
+		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x7f"] = "" }, "of no kind that there is"},
 		{"space of nobody", first("state"), func(m rowMap, k string) { m[string(row.StateKey(7777))] = m[k] }, "which no queue has"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,6 +38,7 @@ import (
 type Queues interface {
 	Do(ctx context.Context, op engine.Op) error
 	ReadContent(d engine.Delivery) (engine.Content, bool)
+	ReadStory(d engine.Delivery) (engine.Story, bool)
 	Tally() *tally.Queues
 }
 

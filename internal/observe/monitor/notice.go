@@ -225,6 +225,11 @@ func (m *Monitor) sampled(p *engine.Peeked) *Sample {
 	if content, ok := m.cfg.Queues.ReadContent(p.Delivery); ok {
 		s.addTrail(content.Attributes)
 	}
+	if told, ok := m.cfg.Queues.ReadStory(p.Delivery); ok {
+		if a := told.Reason(); a != nil { // its consumer told the server
+			s.Reason = clean(a.Reason(), reasonMax)
+		}
+	}
 	return s
 }
 
