@@ -73,5 +73,5 @@ func elderPos(m *message) row.Pos { return row.Pos{At: m.FirstSent, Seq: m.Seq} 
 // hasElders reports whether messages whose retention counts from sent or earlier may have elders
 // among them.
 func (e *Engine) hasElders(q *queue, sent int64) bool {
-	return q.elder.load(e, 0) && q.elder.at(0).At < sent
+	return q.elder.load(e, 0) && q.elder.at(0).At <= sent
 }

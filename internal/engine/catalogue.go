@@ -50,6 +50,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	}}
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.Boot = e.sys.Boot
+	e.own(q.row.Space, q.name)
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
 	e.notePolicy("", wanted.Policy)
@@ -151,6 +152,7 @@ func (op *DeleteQueue) apply(e *Engine, _ *Command) *Error {
 	e.writeSource(q, q.row.Attributes.Redrive.Target, QueueName{})
 	e.notePolicy(q.row.Attributes.Policy, "")
 	e.removeTasks(q.name)
+	e.sys.fell()
 	q.row = row.Queue{Deleted: e.now}
 	q.gone = true
 	e.writeRow(q)
@@ -293,7 +295,7 @@ func openToken(token string) (name string, ok bool) {
 
 // Sweep removes expired messages from a few queues behind After, as every command does for its own
 // queue. It stops at a queue that has more to remove than one command may, so that the next sweep
-// continues there.
+// continues there. Behind the last queue it looks for what fallen spaces have left in moved.
 type Sweep struct {
 	After QueueName
 	Max   int
@@ -326,6 +328,9 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 			break
 		}
 		done = seen[i].name
+	}
+	if !op.More && !e.sweepMoved() {
+		op.More = true
 	}
 	for _, name := range graves {
 		if q := e.queues[name]; q == nil {

@@ -107,6 +107,7 @@ func (e *Engine) transferAs(from, to *queue, m, moved *message, carried []byte, 
 	e.keep(from, m, carried)
 	e.remove(from, m)
 	moved.Seq = to.st.NextSeq
+	moved.Away, moved.Fence = true, m.Fence+uint64(m.Delivery.Generation) // [ID-4]
 	to.st.NextSeq++
 	if told != nil { // [NACK-13]
 		told.Generation = 0

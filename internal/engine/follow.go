@@ -50,11 +50,8 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 	if m.incarnation != q.row.Incarnation || m.space != q.row.Space { // deleted or purged since
 		return Fate{State: StateUnknown}
 	}
-	one := peek{Peek: &Peek{Max: 1}, e: e, q: q, place: m.seq - 1, looks: 1,
-		gates: make(map[string]uint64)}
-	if metas, _ := one.metas(m.seq, m.seq+1); len(metas) > 0 {
-		one.take(metas)
-		return Fate{State: one.Messages[0].State, Receives: one.Messages[0].Receives}
+	if found, ok := e.look(q, m.seq); ok {
+		return Fate{State: found.State, Receives: found.Receives}
 	}
 	switch {
 	case e.now >= m.sent+q.row.Attributes.Retention():

@@ -166,16 +166,17 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 	return moves, fresh, failure
 }
 
-// redrive moves a message to another queue as a new one. It keeps the lineage of the message.
-// [MOVE-11]
-func (e *Engine) redrive(from, to *queue, m *message, id MessageID) {
-	e.transfer(from, to, m, e.redriven(to, m, id, m.Size))
+// redrive moves a message to another queue as a new one. It keeps the lineage of the message. The
+// new id is made from random. [MOVE-11]
+func (e *Engine) redrive(from, to *queue, m *message, random MessageID) {
+	e.transfer(from, to, m, e.redriven(to, m, random, m.Size))
 	e.tally(from).Moved.Add(1)
 	e.stir(to)
 }
 
 // redriven returns the new message that a message becomes in another queue.
-func (e *Engine) redriven(to *queue, m *message, id MessageID, size int64) *message {
+func (e *Engine) redriven(to *queue, m *message, random MessageID, size int64) *message {
+	id, _ := e.sys.IDKey.New(random, row.Place{Space: to.row.Space, Seq: to.st.NextSeq})
 	moved := &message{Meta: row.NewMeta(0, id, e.now, size), hasMeta: true}
 	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
 		m.Meta.Generation, m.Redrives+1, m.FirstSent

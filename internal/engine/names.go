@@ -20,6 +20,9 @@ type (
 	Ending    = row.Ending
 )
 
+// ParseMessageID reads the text of a message id.
+func ParseMessageID(text string) (id MessageID, ok bool) { return row.ParseMessageID(text) }
+
 // identity derives the i-th random-looking UUID (version 4) of a command from its seed. The first
 // is the seed itself. The others are mixed from it, so they differ without more randomness.
 func identity(seed [16]byte, i int) (id MessageID) {

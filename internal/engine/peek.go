@@ -64,7 +64,6 @@ func (s MessageState) Known() bool {
 type Peeked struct {
 	Delivery    // the latest one; its receives are zero when there was none
 	State       MessageState
-	FirstSent   int64 // of the lineage
 	Age         int64 // milliseconds since it was sent
 	VisibleAt   int64 // when it is, was or will be visible, others of its group aside
 	LastReceive int64
@@ -108,6 +107,18 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 		op.Next = sealPlace(q.row.Incarnation, p.place)
 	}
 	return nil
+}
+
+// look shows one message as Peek does; false if it is not there.
+func (e *Engine) look(q *queue, seq uint64) (found Peeked, ok bool) {
+	one := peek{Peek: &Peek{Max: 1}, e: e, q: q, place: seq - 1, looks: 1,
+		gates: make(map[string]uint64)}
+	metas, _ := one.metas(seq, seq+1)
+	if len(metas) == 0 {
+		return found, false
+	}
+	one.take(metas)
+	return one.Messages[0], true
 }
 
 // A peek is a Peek in progress. It reads rows only and keeps nothing in memory, because the windows
@@ -209,8 +220,8 @@ func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 
 // show describes a message; v is nil when it was never handed out.
 func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
-	found := Peeked{State: StateVisible, FirstSent: m.FirstSent, Age: max(p.e.now-m.Sent, 0),
-		VisibleAt: m.Sent, Place: sealPlace(p.q.row.Incarnation, m.Seq)}
+	found := Peeked{State: StateVisible, Age: max(p.e.now-m.Sent, 0), VisibleAt: m.Sent,
+		Place: sealPlace(p.q.row.Incarnation, m.Seq)}
 	if v != nil {
 		found.Delivery = p.q.show(m, v)
 		found.VisibleAt, found.LastReceive = v.At, v.LastReceive

@@ -68,14 +68,15 @@ func TestPeekShows(t *testing.T) {
 	r.now += 2000
 	want := []engine.Peeked{
 		{
-			State: engine.StateInFlight, FirstSent: sent, Age: 3000, VisibleAt: sent + 6000, LastReceive: sent + 1000,
+			State: engine.StateInFlight, Age: 3000, VisibleAt: sent + 6000, LastReceive: sent + 1000,
 			Delivery: engine.Delivery{
 				ID: id, Lineage: id, Size: 4, Sent: sent, Receives: 1, Generation: 1, FirstReceive: sent + 1000, Group: "g", Dedup: "d", Sequence: 1, Seq: 1,
+				Fence: 1, FirstSent: sent,
 			},
 		},
 		{
-			State: engine.StateBlocked, FirstSent: sent, Age: 3000, VisibleAt: sent,
-			Delivery: engine.Delivery{ID: next, Lineage: next, Size: 4, Sent: sent, Group: "g", Dedup: "e", Sequence: 2, Seq: 2},
+			State: engine.StateBlocked, Age: 3000, VisibleAt: sent,
+			Delivery: engine.Delivery{ID: next, Lineage: next, Size: 4, Sent: sent, Group: "g", Dedup: "e", Sequence: 2, Seq: 2, FirstSent: sent},
 		},
 	}
 	for range 3 {

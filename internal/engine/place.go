@@ -62,6 +62,10 @@ func (e *Engine) enter(q *queue, m *message, c content) {
 		e.addMark(&q.elder, elderPos(m))
 		m.Elder = true
 	}
+	if m.Away {
+		e.noteMoved(q, m)
+		m.Moved = true
+	}
 	if m.Scheduled() {
 		q.fresh.skip(m.Seq)
 		e.schedule(q, m)
@@ -137,8 +141,12 @@ func (e *Engine) remove(q *queue, m *message) {
 		if !m.inside {
 			e.unfresh(q, &m.Meta)
 		}
-		m.Apart, m.Elder = m.Flags&row.FlagInline == 0, m.IsElder()
+		m.Apart, m.Elder, m.Moved = m.Flags&row.FlagInline == 0, m.IsElder(), m.Away
 		m.Story = e.storyOf(q, m) != nil
+	}
+	if m.Moved {
+		e.needMeta(q, m)
+		e.forgetMoved(q, m)
 	}
 	if m.Elder {
 		e.needMeta(q, m)

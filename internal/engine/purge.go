@@ -19,6 +19,8 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) *Error {
 	// as the handle of a deleted message. [PURGE-5]
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
 	q.setSpace(e.sys.takeSpace(), e.now)
+	e.own(q.row.Space, q.name)
+	e.sys.fell()
 	q.st.Boot = e.sys.Boot
 	q.row.Purged = e.now
 	e.writeRow(q)

@@ -25,6 +25,12 @@ type Delivery struct {
 	Sequence     Sequence
 	Source       string // ARN of the queue it was dead-lettered from, if it was
 	Story        *Story // if it was asked for and there is one
+
+	// Of the lineage: its generation, which only an intended replay of completed work raises; the
+	// number of this delivery among all deliveries, or of the latest one; and the first send.
+	// [ID-3, ID-4, ID-5]
+	LineageGeneration, Fence uint64
+	FirstSent                int64
 }
 
 // ReceiveMessage hands out up to Max messages and hides them.
@@ -78,6 +84,7 @@ var systemAttributes = []string{
 	"All", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount", "AWSTraceHeader",
 	"DeadLetterQueueSourceArn",
 	"MessageDeduplicationId", "MessageGroupId", "SenderId", "SentTimestamp", "SequenceNumber",
+	"TenaqFence", "TenaqFirstSent", "TenaqGeneration", "TenaqLineageId", // [ID-6]
 }
 
 func (op *ReceiveMessage) check(q *queue) *Error {
@@ -223,6 +230,10 @@ func (q *queue) show(m *row.Meta, v *row.Delivery) Delivery {
 		Dedup:        m.Dedup,
 		Sequence:     q.sequence(m.Seq),
 		Source:       m.Source,
+
+		LineageGeneration: m.Generation,
+		Fence:             m.Fence + uint64(v.Generation),
+		FirstSent:         m.FirstSent,
 	}
 }
 
@@ -293,7 +304,7 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 		e.unschedule(q, m)
 	} else {
 		e.unfresh(q, &m.Meta)
-		m.Elder, m.Story = m.IsElder(), e.storyOf(q, m) != nil
+		m.Elder, m.Moved, m.Story = m.IsElder(), m.Away, e.storyOf(q, m) != nil
 	}
 	m.Apart = m.Apart || m.Flags&row.FlagInline == 0
 	m.Receives++

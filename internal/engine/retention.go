@@ -157,9 +157,14 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
 		e.unschedule(q, m)
-		if m.Origin {
+		if m.Origin || m.Moved {
 			e.needMeta(q, m)
+		}
+		if m.Origin {
 			e.removeMark(&q.origin, originPos(m))
+		}
+		if m.Moved {
+			e.forgetMoved(q, m)
 		}
 		q.end(m)
 	}

@@ -106,9 +106,12 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// send stores a message that has been checked, unless it is a duplicate. [FIFO-15, DEDUP-17]
-func (e *Engine) send(q *queue, d *Draft, id MessageID) Sent {
+// send stores a message that has been checked, unless it is a duplicate. Its id is made from
+// random. [FIFO-15, DEDUP-17, ID-8]
+func (e *Engine) send(q *queue, d *Draft, random MessageID) Sent {
+	id, ok := e.sys.IDKey.New(random, row.Place{Space: q.row.Space, Seq: q.st.NextSeq})
 	m := &message{Meta: row.NewMeta(q.st.NextSeq, id, e.now, d.size), hasMeta: true}
+	m.Away = !ok
 	m.FirstSent = d.firstSent(e.now)
 	m.Group = strings.Clone(d.group.Value)
 	if q.fifo() {

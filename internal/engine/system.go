@@ -91,7 +91,7 @@ func (op *Start) apply(e *Engine, c *Command) *Error {
 			e.noteHidden(until)
 		}
 	}
-	if s.IDKey == [16]byte{} { // the first start of the store, or of this version
+	if s.IDKey == (row.IDKey{}) { // the first start of the store, or of this version
 		sum := sha256.Sum256(append([]byte("message ids "), c.Seed[:]...))
 		copy(s.IDKey[:], sum[:])
 	}

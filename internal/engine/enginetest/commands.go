@@ -31,6 +31,9 @@ func init() {
 		"move-list":        (*Player).moveList,
 		"move-cancel":      (*Player).moveCancel,
 
+		// Beyond SQS.
+		"find": (*Player).find, // a message, by its id or its lineage
+
 		// Records.
 		"record-put":    (*Player).recordPut,
 		"record-get":    (*Player).recordGet,

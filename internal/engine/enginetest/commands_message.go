@@ -283,3 +283,26 @@ func outcomes(errs []*engine.Error, id func(int) string) string {
 	}
 	return b.String()
 }
+
+// find looks for the message with the id that an alias stands for, or of the lineage that began
+// with it, and answers its queue and its identities.
+func (p *Player) find(a *args, _ []string) (string, error) {
+	op := &engine.Find{Account: a.account(), ID: p.idOf(a.word())}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	if op.Queue == (engine.QueueName{}) {
+		return "nothing", nil
+	}
+	d := &op.Message.Delivery
+	m, err := p.meet(d)
+	if err != nil {
+		return "", err
+	}
+	lineage, err := p.shown(d, m, "lineage")
+	return fmt.Sprintf("%s in %s receives=%d%s", m.alias, op.Queue.Name, d.Receives, lineage), err
+}

@@ -211,8 +211,10 @@ func (g *Generator) more(receipts int) {
 		g.fill(q)
 	case n < 280:
 		g.repeat(q, receipts)
+	case n < 300:
+		g.emit("find m%d", 1+g.r.IntN(1+g.r.IntN(400)))
 	case n < 480:
-		g.emit("receive q=%s%s%s%s%s%s show=(sent, first, size, seq, dedup, source, story)", q,
+		g.emit("receive q=%s%s%s%s%s%s show=(sent, first, size, seq, dedup, source, story, lineage)", q,
 			g.maybe("names", "TenaqReason"),
 			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait",
 				"0", "20"), g.attempt(q))

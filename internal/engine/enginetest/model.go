@@ -63,6 +63,7 @@ type modelMessage struct {
 	id, lineage     engine.MessageID
 	sent            int64
 	firstSent       int64     // by whoever sent it, before any move task
+	fence           uint64    // how often the lineage was delivered
 	arrived         int64     // in this queue
 	here            int       // receives in this queue
 	base            int64     // retention counts from here
@@ -146,6 +147,8 @@ func (m *Model) Do(r Request) error {
 		no = m.cancelTask(op)
 	case *engine.MoveStep:
 		m.step()
+	case *engine.Find:
+		m.search(op)
 	case *engine.GetRecord:
 		op.Record = m.record(recordName{op.Account, op.Key})
 	case *engine.PutRecord:

@@ -157,6 +157,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 		msg.receives++
 		msg.here++
 		msg.generation++
+		msg.fence++
 		msg.last, msg.changed, msg.ended, msg.told = m.now, false, "", false
 		if msg.first == 0 {
 			msg.first = m.now
@@ -280,6 +281,8 @@ func (q *modelQueue) delivery(msg *modelMessage, asked []string) engine.Delivery
 		Sequence:     q.sequence(msg),
 		Source:       msg.source,
 		Story:        story,
+		Fence:        msg.fence,
+		FirstSent:    msg.firstSent,
 	}
 }
 
@@ -370,4 +373,20 @@ func sizeOf(e *engine.Entry) int64 {
 		size += len(a.Name) + len(a.Type.Value) + len(a.String.Value) + len(a.Binary)
 	}
 	return int64(size)
+}
+
+// search looks at every message there is.
+func (m *Model) search(op *engine.Find) {
+	op.Queue, op.Message = engine.QueueName{}, engine.Peeked{}
+	for name, q := range m.queues { // order does not matter: one message has the id
+		for _, msg := range q.messages {
+			if msg.id != op.ID && msg.lineage != op.ID {
+				continue
+			}
+			if m.settle(q); slices.Contains(q.messages, msg) {
+				op.Queue, op.Message.Delivery = name, q.delivery(msg)
+			}
+			return
+		}
+	}
 }

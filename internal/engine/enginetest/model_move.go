@@ -258,6 +258,7 @@ func (m *Model) moveBack(q, to *modelQueue, msg *modelMessage, entry engine.Entr
 		lineage:   msg.lineage,
 		sent:      m.now,
 		firstSent: msg.firstSent,
+		fence:     msg.fence,
 		base:      m.now,
 		dedup:     msg.dedup,
 		entry:     entry,

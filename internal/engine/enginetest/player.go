@@ -289,6 +289,18 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 		return text, nil
 	case "story":
 		return storyText(d.Story), nil
+	case "lineage": // the identities, if there is anything to be said
+		if first := p.sent[d.Lineage]; first != m {
+			text = " lineage=" + first.alias
+		}
+		if d.LineageGeneration != 0 {
+			text += fmt.Sprintf(" generation=%d", d.LineageGeneration)
+		}
+		text += fmt.Sprintf(" fence=%d", d.Fence)
+		if d.FirstSent != d.Sent {
+			text += " first-sent=" + sinceEpoch(d.FirstSent)
+		}
+		return text, nil
 	case "source":
 		if d.Source != "" {
 			text = " source=" + queueOfARN(d.Source)

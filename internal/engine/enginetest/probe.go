@@ -149,6 +149,9 @@ func (s *Story) questions(receipts int) (steps []Step) {
 		"tags q=QUEUE", "sources q=QUEUE", "move-list source=QUEUE max=10", "counters q=QUEUE")
 	say("survey uncounted")
 	say("peek")
+	for n := range 12 {
+		say("find m%d", n+1)
+	}
 	say("record-list")
 	say("record-put k=a v=probe")
 	say("record-put k=b v=probe ttl=1m")
@@ -166,7 +169,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	}
 	each("fifo: receive q=QUEUE max=3 vt=30 attempt=A show=(seq)")
 	each("send q=QUEUE body=after group=g2 dedup=after")
-	const show = " names=TenaqReason show=(sent, first, size, seq, dedup, source, story)"
+	const show = " names=TenaqReason show=(sent, first, size, seq, dedup, source, story, lineage)"
 	each("receive q=QUEUE max=10 vt=5"+show, "receive q=QUEUE max=2 vt=0"+show,
 		"receive-many q=QUEUE n=100000 vt=5", "counters q=QUEUE")
 	say("peek")

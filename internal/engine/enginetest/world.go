@@ -307,7 +307,9 @@ func (w *World) rows() string {
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9
 	for k := range w.store.Scan([]byte{family}, []byte{family + 1}) {
-		counts[k[kindAt]]++
+		if kind := int(k[kindAt]); kind < len(counts) { // the space has the others once
+			counts[kind]++
+		}
 	}
 	var shown []string
 	for i := 1; i < len(kinds); i++ {

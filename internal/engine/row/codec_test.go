@@ -39,6 +39,11 @@ type namedRecord struct {
 	Row  Record
 }
 
+type movedRow struct {
+	ID MessageID
+	At Place
+}
+
 type readMeta struct {
 	Meta   Meta
 	Inline string
@@ -130,6 +135,8 @@ func samples() []sample {
 	}
 	arrived := moved
 	arrived.Arrived = sampleTime + 3000
+	fenced := arrived
+	fenced.Fence, fenced.Away = 300, true
 	flight := Delivery{At: sampleTime, Kind: DueInFlight, Receives: 300, Generation: 301,
 		FirstReceive: sampleTime - 2, LastReceive: sampleTime - 1, Apart: true}
 	dead := Delivery{At: sampleTime, Kind: DueReturned, Receives: 3, FirstReceive: sampleTime - 2,
@@ -142,6 +149,8 @@ func samples() []sample {
 		{How: EndReturned, Receive: 299, Received: sampleTime - 9, Ended: sampleTime - 8},
 		{How: EndRetried, Receive: 300, Received: sampleTime - 1, Ended: sampleTime, Class: "Timeout", Text: "no answer"},
 	}}
+	away := flight
+	away.Moved = true
 	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
 	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
 	received := Dedup{At: sampleTime, Deliveries: []Attempted{{Seq: 17, Generation: 1}, {Seq: 18, Generation: 300}}}
@@ -188,6 +197,7 @@ func samples() []sample {
 		{"message", SeqKey(sampleSpace, KindMessage, 17), plain.Encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},
+		{"message-fenced", SeqKey(sampleSpace, KindMessage, 18), fenced.Encode(nil, nil), message, readMeta{fenced, ""}},
 		{"content", SeqKey(sampleSpace, KindContent, 18), content.Encode(),
 			func(_, v []byte) (any, bool) { return any2(DecodeContent(v)) }, content},
 		{"delivery", SeqKey(sampleSpace, KindDelivery, 17), flight.Encode(nil),
@@ -205,6 +215,8 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, told},
 		{"story", SeqKey(sampleSpace, KindStory, 17), story.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeStory(v)) }, story},
+		{"delivery-moved", SeqKey(sampleSpace, KindDelivery, 17), away.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, away},
 		{"group", GroupKey(sampleSpace, "customer-7"), line1.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeGroup(v)) }, line1},
 		{"line", LineKey(sampleSpace, "customer-7", 18), EncodeLine(nil, sampleTime), func(k, v []byte) (any, bool) {
@@ -227,6 +239,13 @@ func samples() []sample {
 			_, ok := ElderRows.Read(v)
 			return PosOf(k[SpacePrefixLen:]), ok
 		}, p},
+		{"moved", MovedKey(sampleID), EncodeMoved(nil, Place{sampleSpace, 300}), func(k, v []byte) (any, bool) {
+			id, at, ok := DecodeMoved(k, v)
+			return movedRow{id, at}, ok
+		}, movedRow{sampleID, Place{sampleSpace, 300}}},
+		{"owner", OwnerKey(sampleSpace), EncodeOwner(nil, sampleName), func(_, v []byte) (any, bool) {
+			return any2(DecodeOwner(v))
+		}, sampleName},
 		{"source", SourceKey(sampleName, "jobs"), []byte{Version}, func(k, _ []byte) (any, bool) {
 			return any2(SourceOf(k))
 		}, QueueName{Account: "000000000000", Name: "jobs"}},

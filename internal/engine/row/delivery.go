@@ -26,6 +26,7 @@ type Delivery struct {
 	Elder        bool // it has a row in elder; false in stores from before there were such rows
 	Changed      bool // the visibility was changed since the newest receive
 	Story        bool // it has a story row
+	Moved        bool // it is Away, and has rows in moved
 }
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }
@@ -42,7 +43,7 @@ func (v *Delivery) parts(c *Codec) {
 	c.Int(&v.At)
 	c.uint32(&v.Receives, &v.Generation)
 	c.Int(&v.FirstReceive, &v.LastReceive)
-	c.flags(&v.Apart, &v.Origin, &v.Changed, &v.Elder, &v.Story)
+	c.flags(&v.Apart, &v.Origin, &v.Changed, &v.Elder, &v.Story, &v.Moved)
 }
 
 func DecodeDelivery(value []byte) (v Delivery, ok bool) {

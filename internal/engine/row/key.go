@@ -11,6 +11,7 @@ const (
 	FamilyTask     = 0x05
 	FamilyActive   = 0x06
 	FamilyDocument = 0x07
+	FamilyMoved    = 0x08
 	FamilyRecord   = 0x09
 	FamilyAction   = 0x0a
 	FamilySpace    = 0x10
@@ -33,6 +34,7 @@ const (
 	KindOrigin   Kind = 0x0b
 	KindElder    Kind = 0x0c
 	KindStory    Kind = 0x0d
+	KindOwner    Kind = 0x0e
 )
 
 // SecretLen is the length of the secret row: a version and a key of 32 bytes.

@@ -33,7 +33,12 @@ type Meta struct {
 	Lineage    [16]byte // survives moves, redrives and replays
 	Generation uint64   // raised only by an intended replay of completed work
 	Redrives   uint64
-	FirstSent  int64 // of the lineage
+	FirstSent  int64  // of the lineage
+	Fence      uint64 // deliveries of the lineage before the message came to this place
+
+	// Away says that the id or the lineage does not carry the place of the message, so that rows in
+	// moved do.
+	Away bool
 
 	Group, Dedup, Source string
 }
@@ -48,8 +53,11 @@ func (m *Meta) Encode(b, inline []byte) []byte {
 // parts visits all but the inline content.
 func (m *Meta) parts(c *Codec) {
 	write := byte(Version)
-	if m.Arrived != m.Base {
+	switch {
+	case m.Fence != 0 || m.Away:
 		write = messageVersion
+	case m.Arrived != m.Base:
+		write = messageArrived
 	}
 	version := c.version(write, messageVersion)
 	flags := m.Flags &^ flagsComputed
@@ -93,8 +101,12 @@ func (m *Meta) parts(c *Codec) {
 	if c.Reading {
 		m.Arrived = m.Base
 	}
-	if version > 1 {
+	if version >= messageArrived {
 		c.Int(&m.Arrived)
+	}
+	if version >= messageVersion {
+		c.Uint(&m.Fence)
+		c.bool(&m.Away)
 	}
 }
 
@@ -103,8 +115,9 @@ func (m *Meta) FreshPos() Pos { return Pos{m.Sent, m.Seq} }
 
 func (m *Meta) Scheduled() bool { return m.Flags&FlagScheduled != 0 }
 
-// IsElder reports whether the message is older than the queue finds it to be.
-func (m *Meta) IsElder() bool { return m.FirstSent < m.Base }
+// IsElder reports whether the message has a row in elder: it is older than the queue finds it to
+// be, or it was moved, so that its rows in moved have to go with it.
+func (m *Meta) IsElder() bool { return m.FirstSent < m.Base || m.Away && m.Source == "" }
 
 // Expired reports whether the message has outlived the retention of its queue. [RET-1]
 func (m *Meta) Expired(now, retention int64) bool { return now >= m.Base+retention }
@@ -115,9 +128,11 @@ func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
 		FirstSent: now}
 }
 
-// messageVersion is the version of a message row that has the arrival of the message in its queue.
-// Only rows whose arrival is not the start of the retention have it. All others are of version 1.
-const messageVersion = 2
+// Versions of message rows. A row is of the first version that has what there is to be said.
+const (
+	messageArrived = 2 // has the arrival in the queue, if it is not the start of the retention
+	messageVersion = 3 // has the fence and says whether the message is away
+)
 
 // DecodeMeta reads a message row. The inline content, if there is any, is a part of value.
 func DecodeMeta(seq uint64, value []byte) (m Meta, inline []byte, ok bool) {

@@ -36,6 +36,19 @@ func (id MessageID) String() string {
 	return string(b[:])
 }
 
+// ParseMessageID reads the UUID form of an id, in letters of either case.
+func ParseMessageID(text string) (id MessageID, ok bool) {
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return id, false
+	}
+	digits := strings.ReplaceAll(text, "-", "")
+	if len(digits) != 2*len(id) {
+		return id, false
+	}
+	_, err := hex.Decode(id[:], []byte(digits))
+	return id, err == nil
+}
+
 // A Sequence is the place of a message of a FIFO queue in the order of all messages of the queue.
 // Zero is no place: messages of standard queues have none.
 type Sequence uint64

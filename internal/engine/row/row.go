@@ -20,6 +20,7 @@
 //	task      05 account queue number, descending   the latest tasks of a queue
 //	active    06 number                             the tasks that are not over
 //	document  07 name                               what the server keeps beside the queues
+//	moved     08 id                                 where a message is whose id does not say it
 //	records   09 01                                 the last version of a record, and a low-water key
 //	record    09 02 account key                     a value that programs keep, by compare-and-swap
 //	expiry    09 03 at account key                  the records that expire, by time
@@ -38,6 +39,7 @@
 //	  origin    kind 0B, base, seq                  dead-lettered messages, by their retention
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
+//	  owner     kind 0E                             the name of the queue
 //
 // A space is a number that is never used again. Creating or purging a queue takes a new one, and a
 // single range delete drops everything of the old.
@@ -55,6 +57,7 @@
 //     says that there is one.
 //   - Expiry reads segment and origin from the front, and then message. A survey reads elder
 //     besides.
+//   - A search for one message reads moved by id, and message and owner.
 //   - Records are read by name, and the expiry of records from the front.
 //
 // Nothing reads a kind from the front without a low-water key, because the rows before it are the

@@ -20,7 +20,7 @@ type System struct {
 	HeldUntil int64  // when expiry goes on if nothing happens; zero while it is not held
 	NextTask  uint64 // number of the next move task
 
-	IDKey [16]byte // masks the places in message ids; zero before the first start
+	IDKey IDKey // masks the places in message ids; zero before the first start
 
 	// Unowned says that there may be spaces without an owner row, which versions before 6 took.
 	Unowned bool
@@ -55,7 +55,7 @@ func (s *System) parts(c *Codec) {
 		s.Unowned = true
 		return
 	}
-	c.ID(&s.IDKey)
+	c.ID((*[16]byte)(&s.IDKey))
 	c.bool(&s.Unowned, &s.Fallen)
 	if s.Fallen {
 		c.ID((*[16]byte)(&s.Swept))

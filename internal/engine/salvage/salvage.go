@@ -2,8 +2,8 @@
 //
 // It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
 // deliveries, deduplication ids, move tasks, documents and records. From these it computes indexes,
-// segments, groups, low-water keys and counters, so damage to those costs nothing. Package verify
-// finds nothing wrong with the result.
+// segments, groups, low-water keys, counters and the places of moved messages, so damage to those
+// costs nothing. Package verify finds nothing wrong with the result.
 //
 // Reading the damaged store and copying its rows is left to the caller.
 package salvage
@@ -11,6 +11,7 @@ package salvage
 import (
 	"bytes"
 	"crypto/md5"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -142,6 +143,9 @@ func (s *salvage) survey() {
 		if sys, ok := row.DecodeSystem(value); ok {
 			s.sys = sys
 		}
+	}
+	if s.sys.IDKey == (row.IDKey{}) { // ids from before the damage carry no place that can be read
+		rand.Read(s.sys.IDKey[:])
 	}
 	for k, v := range s.store.Scan([]byte{row.FamilyTask}, []byte{row.FamilyTask + 1}) {
 		if t, ok := row.TaskOf(k, v); ok {
@@ -293,6 +297,7 @@ func (s *salvage) space(q *salvagedQueue) {
 	orphans := w.orphans(row.KindContent) + w.orphans(row.KindDelivery)
 	w.orphans(row.KindStory)
 	w.st.Live = w.out.Kept
+	s.set(row.OwnerKey(space), row.EncodeOwner(nil, q.name))
 	s.set(row.StateKey(space), w.st.Encode(nil))
 	w.out.Lost = max(w.out.Lost+orphans, w.old.Live-w.out.Kept)
 	s.out.Queues = append(s.out.Queues, w.out)
@@ -418,6 +423,7 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	if placed.hasDelivery {
 		placed.Apart, placed.Origin, placed.Elder = m.Flags&row.FlagInline == 0, !w.fifo &&
 			m.Source != "", m.IsElder()
+		placed.Moved = m.Away
 		w.set(k, placed.Delivery.Encode(nil))
 		w.set(row.DueRows.Key(w.space, placed.Pos(m.Seq)), []byte{byte(placed.Kind)})
 		w.count(&placed)
@@ -429,6 +435,9 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	}
 	if m.IsElder() {
 		w.set(row.ElderRows.Key(w.space, row.Pos{At: m.FirstSent, Seq: m.Seq}), []byte{row.Version})
+	}
+	for _, id := range m.MovedIDs(&w.sys.IDKey, w.space) {
+		w.set(row.MovedKey(id), row.EncodeMoved(nil, row.Place{Space: w.space, Seq: m.Seq}))
 	}
 	if id := m.Seq >> row.SegmentBits; id != w.segments && w.segment.Live > 0 {
 		w.saveSegment()
@@ -583,6 +592,7 @@ func (s *salvage) actions() {
 // messages in flight are not delivered at once. [CLOCK-10]
 func (s *salvage) system() {
 	s.sys.Clean, s.sys.GraceFrom, s.sys.GraceUntil = false, 0, 0
+	s.sys.Unowned, s.sys.Fallen, s.sys.Swept = false, false, row.MessageID{}
 	s.sys.NextTask = max(s.sys.NextTask, 1)
 	s.set(row.SystemKey(), s.sys.Encode(nil))
 }

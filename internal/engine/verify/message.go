@@ -146,6 +146,7 @@ func (s *spaceRun) message(k []byte, m *message) {
 	}
 	s.origins.expect(s.originRow(meta))
 	s.elders.expect(s.elderRow(meta))
+	s.away(k, meta)
 	if fifo {
 		s.lines.expect(s.lineRow(meta))
 		s.remembered(k, meta)
@@ -169,6 +170,8 @@ func (s *spaceRun) delivery(m *message) {
 	case !d.Elder && m.IsElder() &&
 		s.has(row.ElderRows.Key(s.space, row.Pos{At: m.FirstSent, Seq: m.Seq})):
 		s.say(k, "it has an elder row and does not know of it")
+	case d.Moved != m.Away:
+		s.say(k, "it has rows in moved: %v, and its message row says %v", d.Moved, m.Away)
 	case !counted(d):
 		s.say(k, "it was received %d times, %d of them here, first at %d and last at %d",
 			d.Receives, d.Generation, d.FirstReceive, d.LastReceive)

@@ -44,6 +44,7 @@ func (a *run) space(name row.QueueName, space uint64) {
 	s.origin()
 	s.elder()
 	s.dedup()
+	s.owner()
 	s.others()
 	if s.live != s.st.Live || s.delayed != s.st.Delayed || s.inFlight != s.st.InFlight {
 		s.say(row.StateKey(space),
@@ -251,7 +252,7 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindStory+1), Hi: all.Hi}} {
+		{Lo: row.SpaceKey(s.space, row.KindOwner+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")
 		}

@@ -24,7 +24,7 @@ func (a *run) system() {
 		if a.sys, ok = row.DecodeSystem(v); !ok {
 			a.damagedRow(row.QueueName{}, k, "system", v)
 			a.sys = row.System{NextSpace: 1<<64 - 1, NextTask: 1<<64 - 1, Boot: 1<<64 - 1,
-				Hidden: row.MaxTime}
+				Hidden: row.MaxTime, Unowned: true, Fallen: true}
 			return
 		}
 		found, stamped = true, v[0] >= row.StampedVersion
@@ -278,8 +278,6 @@ func (a *run) actions() {
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
 	for _, gap := range []row.Span{
-		{Lo: []byte{row.FamilyDocument + 1}, Hi: []byte{row.FamilyRecord}},
-		{Lo: []byte{row.FamilyRecord + 1}, Hi: []byte{row.FamilyAction}},
 		{Lo: []byte{row.FamilyAction + 1}, Hi: []byte{row.FamilySpace}},
 		{Lo: []byte{row.FamilySpace + 1}, Hi: nil},
 	} {

@@ -60,6 +60,7 @@ func (a Verifier) Run() Read {
 	r.part(row.QueueName{}, r.secret)
 	r.part(row.QueueName{}, r.actions)
 	r.part(row.QueueName{}, r.documents)
+	r.part(row.QueueName{}, r.moved)
 	r.part(row.QueueName{}, r.records)
 	r.part(row.QueueName{}, r.unknown)
 	r.eachSpace()

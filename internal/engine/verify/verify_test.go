@@ -187,9 +187,9 @@ func kindOf(k string) string {
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
-			row.FamilyAction: "action"}[k[0]]
+			row.FamilyMoved: "moved", row.FamilyAction: "action"}[k[0]]
 	}
-	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story"}[k[row.SpacePrefixLen-1]]
+	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner"}[k[row.SpacePrefixLen-1]]
 }
 
 // ofKind returns the rows of a kind, in order.
@@ -203,7 +203,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "story"}
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner"}
 
 // A store that has everything is found to be well, and every row of it is read.
 func TestAuditClean(t *testing.T) {
@@ -419,9 +419,27 @@ func TestAuditFinds(t *testing.T) {
 			m[k] = string(s.Encode(nil))
 		}, "and the latest one is"},
 		{"delivery that was released and says nothing of it", in(auditPlain, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Generation, d.Story = 2, false; d.Receives = 1 }), "of them here"},
-		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x08x"] = "" }, "of no kind that there is"},
+		{"moved removed", first("moved"), remove, "it has no moved row for the id"},
+		{"moved cut", first("moved"), cut, "this moved row cannot be read"},
+		{"moved of another id", first("moved"), last, "which does not need this row"},
+		{"moved to nowhere", first("moved"), func(m rowMap, k string) {
+			_, at, _ := row.DecodeMoved([]byte(k), []byte(m[k]))
+			at.Seq += 1000
+			m[k] = string(row.EncodeMoved(nil, at))
+		}, "which is not there"},
+		{"moved to a space that is not there", first("moved"), func(m rowMap, k string) {
+			s, _ := row.DecodeSystem([]byte(m[string(row.SystemKey())]))
+			s.Fallen, s.Swept = false, row.MessageID{}
+			m[string(row.SystemKey())] = string(s.Encode(nil))
+			m[string(row.MovedKey(row.MessageID{1}))] = string(row.EncodeMoved(nil, row.Place{Space: 1 << 20, Seq: 1}))
+		}, "which is not there"},
+		{"message that has not moved", in(auditDead, row.KindMessage), inMeta(func(m *row.Meta) { m.Away = false }), "and its message row says false"},
+		{"owner removed", first("owner"), remove, "the queue has no owner row"},
+		{"owner cut", first("owner"), cut, "this owner row cannot be read"},
+		{"owner of another queue", first("owner"), func(m rowMap, k string) { m[k] = string(row.EncodeOwner(nil, auditFIFO)) }, "it names queue"},
+		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x0fx"] = "" }, "of no kind that there is"},
 		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
-		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x7f"] = "" }, "of no kind that there is"},
+		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x0f"] = "" }, "of no kind that there is"},
 		{"space of nobody", first("state"), func(m rowMap, k string) { m[string(row.StateKey(7777))] = m[k] }, "which no queue has"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
