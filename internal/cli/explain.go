@@ -92,7 +92,8 @@ func ErrorKind(answer smithy.APIError) string {
 // AnswerCode says which exit code an SQS error deserves.
 func AnswerCode(kind string) int {
 	switch kind {
-	case "NonExistentQueue", "ResourceNotFoundException", "NotFound", "NodeNotFound":
+	case "NonExistentQueue", "ResourceNotFoundException", "NotFound", "NodeNotFound",
+		"MessageNotFound":
 		return ExitNotFound
 	case "QueueAlreadyExists", "QueueDeletedRecently", "PurgeQueueInProgress", "MessageNotInflight",
 		"OverLimit", "Refused":

@@ -50,8 +50,10 @@ type Peeked struct {
 	Dedup        string     `json:"deduplicationId,omitempty"`
 	Sequence     string     `json:"sequenceNumber,omitempty"`
 	Source       string     `json:"deadLetterSource,omitempty"`
-	Lineage      string     `json:"lineageId"`
 	Size         int64      `json:"size"`
+	Lineage      string     `json:"lineageId"`
+	Generation   int64      `json:"generation"`
+	Fence        int64      `json:"fence"`
 	// this and the next three as workers and redrivers wrote them
 	Key      string `json:"key,omitempty"`
 	Reason   string `json:"reason,omitempty"` // or as its consumer told the server
@@ -72,6 +74,12 @@ type PeekedAttempt struct {
 	Ended    time.Time `json:"ended"`
 	Class    string    `json:"class,omitempty"`
 	Text     string    `json:"text,omitempty"`
+}
+
+// A FoundMessage is a message with its queue, as show prints it with --json.
+type FoundMessage struct {
+	Queue string `json:"queue"`
+	Peeked
 }
 
 // Visible says when a hidden message becomes visible, by the clock of the server.
@@ -195,6 +203,14 @@ func (v *V1Client) Messages(
 			return len(p.Messages), p.Next
 		})
 	return list, err
+}
+
+// Message finds a message by its id or by that of its lineage. query says what to show of it.
+func (v *V1Client) Message(
+	ctx context.Context, id string, query url.Values,
+) (found FoundMessage, err error) {
+	err = v.Get(ctx, "show "+id, "", "/messages/"+url.PathEscape(id), query, &found)
+	return found, err
 }
 
 // Queues shows up to limit queues. query chooses them.

@@ -122,6 +122,12 @@ func TestSystemOf(t *testing.T) {
 		{Name: "DeadLetterQueueSourceArn", Value: "arn"}, {Name: "MessageDeduplicationId", Value: "d"},
 		{Name: "SequenceNumber", Value: "10000000000000000007"},
 	}
+	worn := *standard
+	worn.Fence, worn.FirstSent, worn.Lineage = 9, 1, engine.MessageID{15: 1}
+	identities := sqswire.Pairs{ // [ID-6]
+		{Name: "TenaqFence", Value: "9"}, {Name: "TenaqFirstSent", Value: "1"}, {Name: "TenaqGeneration", Value: "0"},
+		{Name: "TenaqLineageId", Value: "00000000-0000-0000-0000-000000000001"},
+	}
 	for _, test := range []struct {
 		d      *engine.Delivery
 		wanted []string
@@ -132,6 +138,9 @@ func TestSystemOf(t *testing.T) {
 		{standard, []string{"SenderId", "All", "SenderId"}, all},
 		{standard, []string{"SentTimestamp", "SentTimestamp"}, all[5:]},
 		{standard, []string{"SequenceNumber", "MessageDeduplicationId", "DeadLetterQueueSourceArn"}, nil},
+		{&worn, []string{"All"}, all},
+		{&worn, []string{"TenaqLineageId", "TenaqGeneration", "TenaqFence", "TenaqFirstSent"}, identities},
+		{&worn, []string{"TenaqFence", "All", "TenaqFence"}, slices.Concat(all, identities[:1])},
 		{fifo, nil, nil},
 		{fifo, []string{"SequenceNumber", "MessageDeduplicationId", "DeadLetterQueueSourceArn"}, rest},
 		{fifo, []string{"SequenceNumber"}, rest[2:]},

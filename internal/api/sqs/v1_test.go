@@ -16,6 +16,7 @@ var (
 	nextPattern  = regexp.MustCompile(`"next":"([^"]+)"`)
 	placePattern = regexp.MustCompile(`,"place":"[^"]+"`) // of messages: no script needs them
 	afterPattern = regexp.MustCompile(`after=(p[0-9]+)`)
+	idPattern    = regexp.MustCompile(`/messages/m[0-9]+`)
 )
 
 // get does the command of that name.
@@ -26,6 +27,9 @@ func (s *script) get(t *testing.T, d *datadriven.TestData) string {
 	d.MaybeScanArgs(t, "origin", &origin)
 	path = afterPattern.ReplaceAllStringFunc(path, func(after string) string {
 		return "after=" + s.values[strings.TrimPrefix(after, "after=")]
+	})
+	path = idPattern.ReplaceAllStringFunc(path, func(id string) string {
+		return "/messages/" + s.values[strings.TrimPrefix(id, "/messages/")]
 	})
 	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, to)
 	if origin != "" {

@@ -35,6 +35,31 @@ func (w *wantedAttributes) systemOf(d *engine.Delivery, c *engine.Content) (attr
 	if d.Sequence != 0 {
 		add("SequenceNumber", d.Sequence.String()) // [FIFO-12]
 	}
+	return append(attrs, w.identitiesOf(d)...)
+}
+
+var identityNames = [...]string{"TenaqFence", "TenaqFirstSent", "TenaqGeneration", "TenaqLineageId"}
+
+// identitiesOf returns the attributes that SQS does not have. All does not include them, so that a
+// client which does not know them sees what SQS shows. [ID-6]
+func (w *wantedAttributes) identitiesOf(d *engine.Delivery) (attrs sqswire.Pairs) {
+	for _, name := range identityNames {
+		if !slices.Contains(w.system, name) {
+			continue
+		}
+		value := ""
+		switch name {
+		case "TenaqFence":
+			value = strconv.FormatUint(d.Fence, 10)
+		case "TenaqFirstSent":
+			value = strconv.FormatInt(d.FirstSent, 10)
+		case "TenaqGeneration":
+			value = strconv.FormatUint(d.LineageGeneration, 10)
+		case "TenaqLineageId":
+			value = d.Lineage.String()
+		}
+		attrs = append(attrs, sqswire.Pair{Name: name, Value: value})
+	}
 	return attrs
 }
 

@@ -1,12 +1,12 @@
 // Package v1 serves what SQS has no words for, in plain HTTP and JSON: /v1, beside the SQS API, and
 // the health pages of the admin address.
 //
-// Each resource has a file: queues.go, messages.go, fate.go, nack.go, reasons.go, records.go,
-// claims.go, alarms.go, backup.go and cluster.go for /v1, health.go for the admin address. To add a
-// route, write its handler into the file of its resource and enter it in routes.go, with a struct
-// for its input and one for its answer. The table there reads requests, refuses what they must not
-// have, and writes the OpenAPI document. The handler of /v1/cluster is one of its own, because it
-// needs no broker.
+// Each resource has a file: queues.go, messages.go, find.go, fate.go, nack.go, reasons.go,
+// records.go, claims.go, alarms.go, backup.go and cluster.go for /v1, health.go for the admin
+// address. To add a route, write its handler into the file of its resource and enter it in
+// routes.go, with a struct for its input and one for its answer. The table there reads requests,
+// refuses what they must not have, and writes the OpenAPI document. The handler of /v1/cluster is
+// one of its own, because it needs no broker.
 //
 // What the package guarantees:
 //

@@ -31,6 +31,7 @@ type messageList struct {
 // A message is a message that was peeked at. Times are those of the server's clock, so its age is
 // there too.
 type message struct {
+	Queue        string              `json:"queue,omitempty" doc:"where it was found"`
 	ID           string              `json:"messageId"`
 	State        engine.MessageState `json:"state"`
 	Sent         *string             `json:"sent"`
@@ -44,10 +45,13 @@ type message struct {
 	Dedup        string              `json:"deduplicationId,omitempty"`
 	Sequence     string              `json:"sequenceNumber,omitempty"`
 	// ARN; as its worker wrote it, where SQS does not know it
-	Source  string `json:"deadLetterSource,omitempty"`
-	Lineage string `json:"lineageId"`
-	Size    int64  `json:"size"`
-	Place   string `json:"place" doc:"for at, and for /v1/replace"`
+	Source string `json:"deadLetterSource,omitempty"`
+	Size   int64  `json:"size"`
+	Place  string `json:"place" doc:"for at, and for /v1/replace"`
+
+	Lineage    string `json:"lineageId" doc:"messageId of the first message of this work"`
+	Generation uint64 `json:"generation" doc:"raised by an intended replay of completed work"`
+	Fence      uint64 `json:"fence" doc:"number of the latest delivery of the lineage, or 0"`
 
 	// What workers and redrivers wrote about it, when that or the body was asked for.
 	Key      string `json:"key,omitempty"`
@@ -101,9 +105,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 				size = max(size, each)
 			}
 		}
-		c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
-		if err := c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost),
-			intake.WaitMax); err != nil {
+		if err := c.reserve(size); err != nil {
 			return list, err
 		}
 	}
@@ -115,6 +117,12 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 		list.Messages = append(list.Messages, m)
 	}
 	return list, nil
+}
+
+// reserve waits for memory for so many bytes of contents.
+func (c *call) reserve(size int64) error {
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	return c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax)
 }
 
 func (c *call) shown(p *engine.Peeked) message {
@@ -131,9 +139,11 @@ func (c *call) shown(p *engine.Peeked) message {
 		Group:        p.Group,
 		Dedup:        p.Dedup,
 		Source:       p.Source,
-		Lineage:      p.Lineage.String(),
 		Size:         p.Size,
 		Place:        p.Place,
+		Lineage:      p.Lineage.String(),
+		Generation:   p.LineageGeneration,
+		Fence:        p.Fence,
 	}
 	if p.Sequence != 0 {
 		m.Sequence = p.Sequence.String()

@@ -384,7 +384,7 @@ func (m *Model) search(op *engine.Find) {
 				continue
 			}
 			if m.settle(q); slices.Contains(q.messages, msg) {
-				op.Queue, op.Message.Delivery = name, q.delivery(msg)
+				op.Queue, op.Message.Delivery = name, q.delivery(msg, nil)
 			}
 			return
 		}
