@@ -27,9 +27,9 @@ func NewBackupCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE|-",
 		Short: "Copy all data of a running server into a file",
-		Long: `Copy all queues and messages of a running server, and its alarms, into a file,
-as of one moment. The backup holds everything that was acknowledged before the
-command began. The server keeps working.
+		Long: `Copy all queues, messages and records of a running server, and its alarms, into
+a file, as of one moment. The backup holds everything that was acknowledged
+before the command began. The server keeps working.
 
 The command writes FILE.partial and renames it when it is complete and on disk.
 It never replaces an existing file. With - it writes to standard output. A
@@ -40,8 +40,8 @@ needs nothing else. A backup holds every message in clear text: protect it like
 the queues.
 
 "tenaq restore" restores a backup. A backup does not include files beside the
-data, such as keys, certificates and the configuration, nor records of claims,
-outboxes, and bodies kept beside a queue.`,
+data, such as keys, certificates and the configuration, nor records in a file or
+a database of their own, outboxes, and bodies kept beside a queue.`,
 		Example: `  tenaq backup tenaq-$(date +%F).tar
   tenaq backup - | zstd -q > /backups/tenaq-$(date +%F).tar.zst
   tenaq backup --endpoint-url https://queue.example.com queue.tar --json`,

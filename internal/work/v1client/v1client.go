@@ -180,6 +180,9 @@ func (c *Client) Do(
 // refusalMax is the most of a refusal that is read, in bytes: one may show a record.
 const refusalMax = 1 << 20
 
+// signer keeps the keys that it has derived.
+var signer = v4.NewSigner()
+
 func (c *Client) sign(ctx context.Context, req *http.Request, body []byte) error {
 	if c.Credentials == nil {
 		return nil
@@ -189,6 +192,6 @@ func (c *Client) sign(ctx context.Context, req *http.Request, body []byte) error
 		return fmt.Errorf("no credentials for %s: %w", c.URL, err)
 	}
 	sum := sha256.Sum256(body)
-	return v4.NewSigner().SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs", c.Region,
+	return signer.SignHTTP(ctx, keys, req, hex.EncodeToString(sum[:]), "sqs", c.Region,
 		time.Now())
 }
