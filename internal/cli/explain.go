@@ -96,7 +96,7 @@ func AnswerCode(kind string) int {
 		"MessageNotFound":
 		return ExitNotFound
 	case "QueueAlreadyExists", "QueueDeletedRecently", "PurgeQueueInProgress", "MessageNotInflight",
-		"OverLimit", "Refused":
+		"OverLimit", "Refused", "Conflict":
 		return ExitRefused
 	case "InvalidAttributeName", "InvalidAttributeValue", "InvalidParameterValue",
 		"MissingParameter", "InvalidMessageContents", "ReceiptHandleIsInvalid", "InvalidIdFormat",

@@ -54,6 +54,7 @@ type Peeked struct {
 	Lineage      string     `json:"lineageId"`
 	Generation   int64      `json:"generation"`
 	Fence        int64      `json:"fence"`
+	Place        string     `json:"place,omitempty"`
 	// this and the next three as workers and redrivers wrote them
 	Key      string `json:"key,omitempty"`
 	Reason   string `json:"reason,omitempty"` // or as its consumer told the server

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -9,7 +10,8 @@ import (
 
 // Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, or
 // into a parking lot. One attribute, which internal/work/trail documents, carries what they know of
-// the work. The engine reads a single field of it: when the work was first sent. [METRIC-24]
+// the work. The engine reads when the work was first sent [METRIC-24], and for tasks that select by
+// it, why the message failed.
 
 const (
 	trailAttribute = "tenaq"
@@ -54,4 +56,18 @@ func (d *Draft) firstSent(now int64) int64 {
 		return now
 	}
 	return min(max(d.claimedSent, now-firstSentMost, 0), now)
+}
+
+// writtenReason is why a message failed, as its worker wrote into its attributes.
+func writtenReason(attributes []Attribute) string {
+	for i := range attributes {
+		if a := &attributes[i]; a.Name == trailAttribute && !row.IsBinary(a.Type) {
+			fields, err := url.ParseQuery(a.String)
+			if err == nil && fields.Get("v") == "1" {
+				return fields.Get("reason")
+			}
+			return ""
+		}
+	}
+	return ""
 }

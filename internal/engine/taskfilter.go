@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"tenaq/internal/engine/row"
+	"tenaq/internal/work/fingerprint"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -23,6 +24,10 @@ func checkFilter(f *TaskFilter) *Error {
 	switch {
 	case len(f.Text) > filterTextMax:
 		return errNumber(int64(len(f.Text)), "text", "Must have at most 1024 bytes.")
+	case len(f.Kind) > filterTextMax:
+		return errNumber(int64(len(f.Kind)), "kind", "Must have at most 1024 bytes.")
+	case len(f.Reason) > filterTextMax:
+		return errNumber(int64(len(f.Reason)), "reason", "Must have at most 1024 bytes.")
 	case len(f.Group) > sqslimits.IDMax:
 		return errNumber(int64(len(f.Group)), "group", "Must have at most 128 bytes.")
 	case len(f.Source) > filterTextMax:
@@ -148,10 +153,19 @@ func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
 
 // finds reports whether the filter finds a message; false for ok when the walk has read enough.
 func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
-	switch {
-	case !takes(s.filter, m, v):
+	if !takes(s.filter, m, v) {
 		return false, true
-	case !s.filter.OfContent():
+	}
+	told := false
+	if s.filter.OfReason() {
+		if a := s.told(m, v); a != nil {
+			if told = true; !takesReason(s.filter, a) {
+				return false, true
+			}
+		}
+	}
+	switch {
+	case !s.filter.OfContent() && told == s.filter.OfReason():
 		return true, true
 	case s.reads < m.Size && s.reads < taskReads:
 		return false, false
@@ -162,7 +176,29 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 	if !ok {
 		s.e.rows.damaged("content", row.SeqKey(s.q.row.Space, row.KindMessage, m.Seq))
 	}
+	if s.filter.OfReason() && !told {
+		written := &row.Attempt{Text: writtenReason(c.Attributes)}
+		if !takesReason(s.filter, written) {
+			return false, true
+		}
+	}
 	return takesContent(s.filter, &c), true
+}
+
+// told returns why a message failed, as its consumers told the server; nil when they did not.
+func (s *selection) told(m *row.Meta, v *row.Delivery) *row.Attempt {
+	if v != nil && !v.Story || v == nil && m.Redrives == 0 {
+		return nil
+	}
+	k := row.SeqKey(s.q.row.Space, row.KindStory, m.Seq)
+	story, _ := read(&s.e.rows, "story", k, row.DecodeStory)
+	return story.Reason()
+}
+
+// takesReason reports whether a filter finds a message that failed like this.
+func takesReason(f *TaskFilter, a *row.Attempt) bool {
+	return (f.Kind == "" || f.Kind == fingerprint.Of(a.Class, a.Text)) &&
+		strings.Contains(a.Reason(), f.Reason)
 }
 
 func (s *selection) describe(m *row.Meta, v *row.Delivery) *selected {

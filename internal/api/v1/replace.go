@@ -15,7 +15,7 @@ type editIn struct {
 	Place      string                `json:"place" doc:"of the message, from a look at the queue"`
 	To         string                `json:"to,omitempty" doc:"name of a queue; absent for the source of the message"`
 	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
-	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"all user attributes; absent to keep them"`
+	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`
 	Group      string                `json:"group,omitempty" doc:"absent to keep the message group"`
 }
 
@@ -87,11 +87,10 @@ func (in *editIn) entry(old *engine.Content) engine.Entry {
 	if in.Group != "" {
 		entry.Group = engine.Text{Value: in.Group, Set: true}
 	}
-	if in.Attributes == nil {
-		for _, a := range old.Attributes {
+	for _, a := range old.Attributes {
+		if _, changed := in.Attributes[a.Name]; !changed {
 			entry.Attributes = append(entry.Attributes, entryAttribute(a))
 		}
-		return entry
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Attributes)) {
 		if a := in.Attributes[name]; a != nil {

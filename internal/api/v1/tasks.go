@@ -23,6 +23,8 @@ type filter struct {
 	ReceivesMax uint64            `json:"receivesMax,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty" doc:"user attributes with their values"`
 	Text        string            `json:"text,omitempty" doc:"a part of the body"`
+	Kind        string            `json:"kind,omitempty" doc:"kind of the reason, from /v1/queues/{queue}/reasons"`
+	Reason      string            `json:"reason,omitempty" doc:"a part of the reason why the message failed"`
 }
 
 // ofEngine returns the filter as the engine has it.
@@ -41,6 +43,7 @@ func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 		in.To = f.Before.UnixMilli()
 	}
 	in.Group, in.Source, in.Text = f.Group, f.Source, f.Text
+	in.Kind, in.Reason = f.Kind, f.Reason
 	in.ReceivesMin, in.ReceivesMax = f.ReceivesMin, f.ReceivesMax
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
 		in.Attributes = append(in.Attributes,
@@ -56,6 +59,7 @@ func shownFilter(in *engine.TaskFilter) *filter {
 	}
 	f := &filter{Group: in.Group, Source: in.Source[strings.LastIndex(in.Source, ":")+1:],
 		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax, Text: in.Text,
+		Kind: in.Kind, Reason: in.Reason,
 		Attributes: make(map[string]string)}
 	if in.ID != [16]byte{} {
 		f.ID = engine.MessageID(in.ID).String()

@@ -172,11 +172,11 @@ func TestReplace(t *testing.T) {
 	if len(after.Messages) != 0 {
 		t.Errorf("the message is still there: %+v", after)
 	}
-	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+letters.Messages[1].Place+`","to":"lot","attributes":{"a":{"type":"Binary","base64":"AQI="}}}`, 200, &out)
+	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+letters.Messages[1].Place+`","to":"lot","attributes":{"a":{"type":"Binary","base64":"AQI="},"b":{"type":"String","value":"x"},"kind":null}}`, 200, &out)
 	op := &engine.ReceiveMessage{Queue: engine.QueueName{Account: account, Name: "lot"}}
 	w.do(t, op)
 	c, ok := w.broker.ReadContent(op.Messages[0])
-	if !ok || c.Body != "net-2" || c.Sender != "alice" || len(c.Attributes) != 1 || string(c.Attributes[0].Binary) != "\x01\x02" {
+	if !ok || c.Body != "net-2" || c.Sender != "alice" || len(c.Attributes) != 2 || string(c.Attributes[0].Binary) != "\x01\x02" || c.Attributes[1].String != "x" {
 		t.Errorf("got %+v", c)
 	}
 	place := letters.Messages[1].Place

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/work/fingerprint"
 )
 
 // filter reads what a task takes. m names a message, and older is the least age of messages.
@@ -23,6 +24,10 @@ func (p *Player) filter(a *args) (f engine.TaskFilter) {
 	}
 	if younger := a.millis("younger", 0); younger > 0 {
 		f.From = p.now - younger
+	}
+	f.Reason = a.text("reason").Value
+	if kind := a.text("kind-of"); kind.Set {
+		f.Kind = fingerprint.Of(a.text("class").Value, kind.Value)
 	}
 	f.ReceivesMin = uint64(a.number("receives").Value)
 	f.ReceivesMax = uint64(a.number("receives-max").Value)

@@ -45,7 +45,11 @@ func (g *Generator) work(q string) string {
 
 // filter is what a task takes: mostly everything.
 func (g *Generator) filter(q string) string {
-	switch g.r.IntN(11) {
+	switch g.r.IntN(13) {
+	case 9:
+		return " reason=" + g.one("no", "Timeout", "zzz")
+	case 10:
+		return " kind-of=" + g.one("no-answer-7", "zzz")
 	case 8:
 		return " with=(k=" + g.one("v", "w") + ")"
 	case 0:

@@ -3,11 +3,13 @@ package enginetest
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/work/fingerprint"
 )
 
 // name is the id of a task.
@@ -184,6 +186,9 @@ func (m *Model) selectFrom(
 			reads -= size
 			found = matchesContent(f, msg)
 		}
+		if found && f.OfReason() {
+			found = matchesReason(f, msg)
+		}
 		if found && !visit(msg) {
 			return false
 		}
@@ -216,6 +221,28 @@ func matchesContent(f *engine.TaskFilter, msg *modelMessage) bool {
 		}
 	}
 	return strings.Contains(msg.entry.Body.Value, f.Text)
+}
+
+func matchesReason(f *engine.TaskFilter, msg *modelMessage) bool {
+	class, text := "", ""
+	for _, a := range msg.entry.Attributes {
+		if fields, err := url.ParseQuery(a.String.Value); a.Name == "tenaq" && err == nil &&
+			fields.Get("v") == "1" {
+			text = fields.Get("reason")
+		}
+	}
+	for _, a := range msg.attempts {
+		if verdict := a.How.String(); (verdict == "retry" || verdict == "poison") &&
+			a.Class+a.Text != "" {
+			class, text = a.Class, a.Text
+		}
+	}
+	reason := class + text
+	if class != "" && text != "" {
+		reason = class + ": " + text
+	}
+	return (f.Kind == "" || f.Kind == fingerprint.Of(class, text)) &&
+		strings.Contains(reason, f.Reason)
 }
 
 // canTake reports whether a message can be received. In a FIFO queue, none before it in its group

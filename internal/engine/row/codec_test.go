@@ -158,6 +158,8 @@ func samples() []sample {
 		Stepped: sampleTime + 1, Selects: true, Work: TaskDelete, Most: 100, Confirm: 120, Place: 11, Skipped: 2, By: "ops", Note: "spam",
 		Filter: TaskFilter{ID: sampleIncarned, Group: "g", Source: "arn", From: 1, To: sampleTime, ReceivesMin: 2, ReceivesMax: 9,
 			Attributes: []TaskAttribute{{Name: "kind", Value: "card"}}, Text: "x"}}
+	reasons := selects
+	reasons.Number, reasons.Filter.Kind, reasons.Filter.Reason = 8, "3k9f", "declined"
 	paused := Task{Number: 7, Source: sampleName, ID: sampleID, Rate: 10, Started: sampleTime, Status: TaskRunning, ToMove: 9, Limit: 12,
 		Due: sampleTime * 1000, Stepped: sampleTime + 1, Paused: true}
 	action := Action{Number: 1017, At: sampleTime, Account: "000000000000", By: "ops", Name: "PauseTask", About: "orders:6", Text: "text"}
@@ -258,6 +260,9 @@ func samples() []sample {
 		{"task-2", TaskKey(sampleName, 6), selects.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, selects},
+		{"task-3", TaskKey(sampleName, 8), reasons.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(TaskOf(k, v))
+		}, reasons},
 		{"task-2-paused", TaskKey(sampleName, 7), paused.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, paused},

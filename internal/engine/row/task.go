@@ -75,6 +75,8 @@ type TaskFilter struct {
 	ReceivesMax uint64
 	Attributes  []TaskAttribute
 	Text        string // a part of the body
+	Kind        string // fingerprint of the reason why it failed
+	Reason      string // a part of that reason
 }
 
 // A TaskAttribute is a user attribute with its value.
@@ -83,11 +85,14 @@ type TaskAttribute struct{ Name, Value string }
 // All reports whether the filter finds every message.
 func (f *TaskFilter) All() bool {
 	return f.ID == [16]byte{} && f.Group == "" && f.Source == "" && f.From == 0 && f.To == 0 &&
-		f.ReceivesMin == 0 && f.ReceivesMax == 0 && !f.OfContent()
+		f.ReceivesMin == 0 && f.ReceivesMax == 0 && !f.OfContent() && !f.OfReason()
 }
 
 // OfContent reports whether the filter looks at more than metadata.
 func (f *TaskFilter) OfContent() bool { return len(f.Attributes) > 0 || f.Text != "" }
+
+// OfReason reports whether the filter looks at why messages failed.
+func (f *TaskFilter) OfReason() bool { return f.Kind != "" || f.Reason != "" }
 
 func (t *Task) Encode(b []byte) []byte {
 	c := Codec{B: b}
@@ -95,14 +100,17 @@ func (t *Task) Encode(b []byte) []byte {
 	return c.B
 }
 
-// taskVersion is the version of the row of a task that selects, or is paused. All others are of
-// version 1.
-const taskVersion = 2
+// taskVersion is the version of the row of a task that selects by reasons. Others that select, or
+// are paused, are of version 2, and all others of version 1.
+const taskVersion = 3
 
 func (t *Task) parts(c *Codec) {
 	write := byte(Version)
-	if t.Selects || t.Paused {
+	switch {
+	case t.Filter.OfReason():
 		write = taskVersion
+	case t.Selects || t.Paused:
+		write = 2
 	}
 	version := c.version(write, taskVersion)
 	c.ID(&t.ID)
@@ -132,6 +140,9 @@ func (t *Task) parts(c *Codec) {
 	c.Uint(&f.ReceivesMin, &f.ReceivesMax)
 	list(c, &f.Attributes, func(a *TaskAttribute) { c.string(&a.Name, &a.Value) })
 	c.string(&f.Text)
+	if version > 2 {
+		c.string(&f.Kind, &f.Reason)
+	}
 }
 
 func DecodeTask(value []byte) (t Task, ok bool) {

@@ -1,0 +1,294 @@
+package dead
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+// selectFlags say which messages a command is about.
+type selectFlags struct {
+	id, group, source, text string
+	kind, reason            string
+	attributes              []string
+	older, younger          time.Duration
+	receivesMin             int64
+	receivesMax             int64
+}
+
+func (s *selectFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.id, "id", "", "only the message with this message or lineage `id`")
+	f.StringVar(&s.group, "group", "", "only messages of this message `group`")
+	f.StringVar(&s.source, "source", "", "only dead letters of this `queue`")
+	f.StringVar(&s.text, "text", "", "only messages whose body contains this `text`")
+	f.StringVar(&s.kind, "kind", "", "only messages of this `kind` of tenaq dead list")
+	f.StringVar(&s.reason, "reason", "", "only messages whose reason contains this `text`")
+	f.StringArrayVar(&s.attributes, "attribute", nil,
+		"only messages with this attribute, `NAME=VALUE`")
+	cli.Duration(f, &s.older, "older", "", "only messages sent at least so `long` ago")
+	cli.Duration(f, &s.younger, "younger", "", "only messages sent less than so `long` ago")
+	cli.Number(f, &s.receivesMin, "min-receives", 0, 0, 0,
+		"only messages received at least `n` times")
+	cli.Number(f, &s.receivesMax, "max-receives", 0, 0, 0,
+		"only messages received at most `n` times")
+}
+
+// filter is what the server is asked for. Ages count by its clock.
+func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]any, error) {
+	f := make(map[string]any)
+	for name, text := range map[string]string{"id": s.id, "group": s.group,
+		"source": cli.QueueNameOf(s.source), "text": s.text, "kind": s.kind,
+		"reason": s.reason} {
+		if text != "" {
+			f[name] = text
+		}
+	}
+	for name, n := range map[string]int64{"receivesMin": s.receivesMin,
+		"receivesMax": s.receivesMax} {
+		if n > 0 {
+			f[name] = n
+		}
+	}
+	if len(s.attributes) > 0 {
+		attributes := make(map[string]string)
+		for _, pair := range s.attributes {
+			name, value, ok := strings.Cut(pair, "=")
+			if !ok || name == "" {
+				return nil, cli.Usagef("--attribute %q is not of the form NAME=VALUE", pair)
+			}
+			attributes[name] = value
+		}
+		f["attributes"] = attributes
+	}
+	if s.older > 0 || s.younger > 0 {
+		var server struct{ Now time.Time }
+		if err := v.Get(ctx, "ask for the time", "", "", nil, &server); err != nil {
+			return nil, err
+		}
+		if s.older > 0 {
+			f["before"] = server.Now.Add(time.Millisecond - s.older)
+		}
+		if s.younger > 0 {
+			f["from"] = server.Now.Add(time.Millisecond - s.younger)
+		}
+	}
+	return f, nil
+}
+
+// A counted is what a task would take.
+type counted struct {
+	Count    int64        `json:"count"`
+	Bytes    int64        `json:"bytes"`
+	Skipped  int64        `json:"skipped"`
+	Complete bool         `json:"complete"`
+	Next     string       `json:"next,omitempty"`
+	Samples  []cli.Peeked `json:"samples"`
+}
+
+// count counts to the end of the queue, or until there are limit messages; 0 for no limit.
+func count(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, filter map[string]any,
+	limit int64,
+) (total counted, err error) {
+	p := cli.NewProgress(a.Stderr, "counting "+queue)
+	defer p.Done()
+	in := map[string]any{"queue": queue, "filter": filter}
+	for {
+		var part counted
+		if err := v.Post(ctx, "count the messages of", queue, "/tasks/count", in,
+			&part); err != nil {
+			return total, err
+		}
+		if total.Samples == nil || len(total.Samples) < 3 {
+			total.Samples = append(total.Samples, part.Samples...)
+			total.Samples = total.Samples[:min(3, len(total.Samples))]
+		}
+		total.Count, total.Bytes, total.Skipped = total.Count+part.Count, total.Bytes+part.Bytes,
+			total.Skipped+part.Skipped
+		if total.Complete = part.Complete; part.Complete || limit > 0 && total.Count >= limit {
+			return total, nil
+		}
+		p.Line("%s so far", cli.Counted(total.Count, "message", "messages"))
+		in["after"] = part.Next
+	}
+}
+
+// A taskFlags is a command that starts a task.
+type taskFlags struct {
+	cli.ClientFlags
+	selectFlags
+	do         string
+	to, note   string
+	limit      int64
+	rate       int64
+	confirm    int64
+	yes        bool
+	background bool
+}
+
+// about names the messages.
+const selecting = `Without --yes it only counts the messages and shows three of them. Flags
+select messages; one that is in flight, delayed or blocked stays. The task looks
+at each message once, in the order of arrival, and leaves later arrivals alone.
+
+An interrupt leaves the task running; see "tenaq task".`
+
+func newRedriveCmd(a *cli.App) *cobra.Command {
+	f := &taskFlags{do: "move"}
+	cmd := f.command(a, &cobra.Command{
+		Use:   "redrive QUEUE",
+		Short: "Move selected messages back to where they came from, or elsewhere",
+		Long: `Move selected messages back to the queue they came from, or to the queue --to.
+A moved message is a new message with the same lineage and no receives.
+
+` + selecting + `
+
+"tenaq redrive" brings dead letters back with judgement instead: at the pace of
+their consumer, and parking those that fail again.`,
+		Example: `  tenaq dead redrive orders-dlq --kind 1k2j3h
+  tenaq dead redrive orders-dlq --text timeout --rate 50 --yes
+  tenaq dead redrive orders-parking --id 0b6b4c9e-... --to orders --yes`,
+	})
+	cmd.Flags().StringVar(&f.to, "to", "", "move all messages to this `queue`")
+	return cmd
+}
+
+func newParkCmd(a *cli.App) *cobra.Command {
+	f := &taskFlags{do: "park"}
+	cmd := f.command(a, &cobra.Command{
+		Use:   "park QUEUE --to PARKING",
+		Short: "Move selected messages to a parking queue",
+		Long: `Move selected messages to a parking queue, where they stay what they are: ids,
+source and receive count. "tenaq dead redrive PARKING" brings them back.
+
+` + selecting,
+		Example: `  tenaq dead park orders-dlq --to orders-parking --text "card expired"
+  tenaq dead park orders-dlq --to orders-parking --older 7d --yes`,
+	})
+	cmd.Flags().StringVar(&f.to, "to", "", "move the messages to this `queue`; required")
+	return cmd
+}
+
+func newDeleteCmd(a *cli.App) *cobra.Command {
+	f := &taskFlags{do: "delete"}
+	cmd := f.command(a, &cobra.Command{
+		Use:   "delete QUEUE",
+		Short: "Delete selected messages",
+		Long: `Delete selected messages for ever. The task never deletes more than --confirm,
+which is the number of messages that --yes has counted unless you give it.
+
+` + selecting,
+		Example: `  tenaq dead delete orders-dlq --attribute kind=test
+  tenaq dead delete orders-dlq --attribute kind=test --confirm 212 --yes`,
+	})
+	cli.Number(cmd.Flags(), &f.confirm, "confirm", 0, 0, 0,
+		"maximum `number` of messages to delete")
+	return cmd
+}
+
+func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cli.Wants(1, 1)
+	cmd.RunE = f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+		return f.run(ctx, a, v, cli.QueueNameOf(args[0]))
+	})
+	f.ClientFlags.Register(cmd)
+	f.selectFlags.register(cmd)
+	flags := cmd.Flags()
+	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to take")
+	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
+	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
+	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
+	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
+	return cmd
+}
+
+func (f *taskFlags) run(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string,
+) error {
+	if f.do == "park" && f.to == "" {
+		return cli.Usagef("name the parking queue with --to")
+	}
+	filter, err := f.filter(ctx, v)
+	if err != nil {
+		return err
+	}
+	found, err := count(ctx, a, v, queue, filter, f.limit)
+	if err != nil {
+		return err
+	}
+	take := found.Count
+	if f.limit > 0 {
+		take = min(take, f.limit)
+	}
+	if !f.yes {
+		return f.dryRun(a, queue, take, &found)
+	}
+	if found.Count == 0 {
+		return a.Result(&found, "no messages of %s to %s%s", queue, f.do, stay(found.Skipped))
+	}
+	in := map[string]any{"queue": queue, "do": f.do, "filter": filter, "expected": take}
+	for name, text := range map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note} {
+		if text != "" {
+			in[name] = text
+		}
+	}
+	for name, n := range map[string]int64{"limit": f.limit, "rate": f.rate} {
+		if n > 0 {
+			in[name] = n
+		}
+	}
+	if f.do == "delete" {
+		in["confirm"] = cmp.Or(f.confirm, take)
+	}
+	var t task
+	if err := v.Post(ctx, f.do+" messages of", queue, "/tasks", in, &t); err != nil {
+		return err
+	}
+	if f.background {
+		return a.Result(&t, "started %s; watch it with: tenaq task watch %[1]s", t.ID)
+	}
+	return wait(ctx, a, v, &t)
+}
+
+func stay(skipped int64) string {
+	if skipped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s cannot be taken now", cli.Counted(skipped, "message", "messages"))
+}
+
+// dryRun says what a task would do.
+func (f *taskFlags) dryRun(a *cli.App, queue string, take int64, found *counted) error {
+	if a.JSON {
+		return a.PrintJSON(found)
+	}
+	to := f.to
+	if f.do == "move" {
+		to = cmp.Or(to, "the source of each")
+	}
+	if err := a.Result(nil, "would %s %s of %s%s (%s)%s", f.do,
+		cli.Counted(take, "message", "messages"), queue, cli.OrEmpty(to != "", " to "+to),
+		cli.HumanSize(found.Bytes), stay(found.Skipped)); err != nil {
+		return err
+	}
+	if len(found.Samples) > 0 {
+		t := cli.Table{Head: []string{"SAMPLE", "RECEIVES", "SOURCE", "BODY"}}
+		for i := range found.Samples {
+			m := &found.Samples[i]
+			t.Add(m.ID, fmt.Sprint(m.Receives), cli.OrDash(cli.QueueNameOf(m.Source)),
+				cli.FirstWords(m.Beginning(), cli.PeekReasonTable))
+		}
+		if err := a.PrintTable(t); err != nil {
+			return err
+		}
+	}
+	a.Note("nothing was changed; do it with --yes")
+	return nil
+}

@@ -1,0 +1,152 @@
+package dead
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+type editFlags struct {
+	cli.ClientFlags
+	body, file, to string
+	attributes     []string
+	without        []string
+	yes            bool
+}
+
+func newEditCmd(a *cli.App) *cobra.Command {
+	f := &editFlags{}
+	edit := &cobra.Command{
+		Use:   "edit QUEUE ID",
+		Short: "Send a corrected message in the place of a dead letter",
+		Long: `Send a corrected message in the place of a dead letter: the server removes one
+and sends the other in one step. The new message has the same lineage and goes
+to the queue where the old one came from, or to --to.
+
+ID is a message id or a lineage id. What is not given stays as it is. Without
+--yes it only shows the old and the new body.`,
+		Example: `  tenaq dead edit orders-dlq 0b6b4c9e-... --body '{"id": 1}'
+  tenaq dead edit orders-dlq 0b6b4c9e-... --body-file fixed.json --yes
+  tenaq dead edit orders-dlq 0b6b4c9e-... --attribute retries:Number=0 --yes`,
+		Args: cli.Wants(2, 2),
+		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+			return f.run(ctx, a, v, cli.QueueNameOf(args[0]), args[1])
+		}),
+	}
+	f.ClientFlags.Register(edit)
+	flags := edit.Flags()
+	flags.StringVar(&f.body, "body", "", "the new body, as `text`")
+	flags.StringVar(&f.file, "body-file", "", "`file` with the new body; - for standard input")
+	flags.StringArrayVar(&f.attributes, "attribute", nil,
+		"attribute to set, `NAME=VALUE` or NAME:TYPE=VALUE")
+	flags.StringArrayVar(&f.without, "without", nil, "attribute to remove, by its `name`")
+	flags.StringVar(&f.to, "to", "", "send the new message to this `queue`")
+	flags.BoolVar(&f.yes, "yes", false, "do it; without, only show the change")
+	edit.MarkFlagsMutuallyExclusive("body", "body-file")
+	return edit
+}
+
+// A newAttribute is an attribute to set.
+type newAttribute struct {
+	Type   string `json:"type"`
+	Value  string `json:"value,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+func (f *editFlags) run(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue, id string,
+) error {
+	in, err := f.change(a)
+	if err != nil {
+		return err
+	}
+	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1)
+	switch {
+	case err != nil:
+		return err
+	case found.Count == 0 && found.Skipped > 0:
+		return cli.Codedf(cli.ExitRefused, "message %s of %s is in flight, delayed or blocked; try again later",
+			id, queue)
+	case len(found.Samples) == 0:
+		return cli.Codedf(cli.ExitNotFound,
+			"%s has no message %s; see: tenaq peek %[1]s", queue, id)
+	}
+	m := &found.Samples[0]
+	in["queue"], in["place"] = queue, m.Place
+	if !f.yes {
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"message": m, "change": in})
+		}
+		after := m.Beginning()
+		if body, ok := in["body"].(string); ok {
+			after = body
+		}
+		if err := a.PrintCard(nil, "", [2]string{"message", m.ID}, [2]string{"body", m.Beginning()},
+			[2]string{"new body", after}); err != nil {
+			return err
+		}
+		a.Note("nothing was changed; do it with --yes")
+		return nil
+	}
+	var out struct {
+		ID       string `json:"messageId"`
+		Lineage  string `json:"lineageId"`
+		Sequence string `json:"sequenceNumber,omitempty"`
+	}
+	if err := v.Post(ctx, "replace a message of", queue, "/replace", in, &out); err != nil {
+		return err
+	}
+	return a.Result(&out, "replaced %s by %s", m.ID, out.ID)
+}
+
+// change is what the flags ask for.
+func (f *editFlags) change(a *cli.App) (map[string]any, error) {
+	in := make(map[string]any)
+	switch {
+	case f.file != "":
+		body, err := readFile(a, f.file)
+		if err != nil {
+			return nil, cli.Usagef("--body-file: %v", err)
+		}
+		in["body"] = string(body)
+	case f.body != "":
+		in["body"] = f.body
+	}
+	attributes := make(map[string]*newAttribute)
+	set, err := cli.ParseMessageAttributes(f.attributes)
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range set {
+		n := &newAttribute{Type: *value.DataType, Base64: value.BinaryValue}
+		if value.StringValue != nil {
+			n.Value = *value.StringValue
+		}
+		attributes[name] = n
+	}
+	for _, name := range f.without {
+		attributes[strings.TrimSpace(name)] = nil
+	}
+	if len(attributes) > 0 {
+		in["attributes"] = attributes
+	}
+	if f.to != "" {
+		in["to"] = cli.QueueNameOf(f.to)
+	}
+	if len(in) == 0 {
+		return nil, cli.Usagef("name what to change: --body, --body-file, --attribute, --without or --to")
+	}
+	return in, nil
+}
+
+func readFile(a *cli.App, path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(a.Stdin)
+	}
+	return os.ReadFile(path)
+}
