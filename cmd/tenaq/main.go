@@ -130,7 +130,7 @@ func newRoot(a *cli.App) *cobra.Command {
 		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a),
 		serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
-		dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
+		queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
 		messages.NewShowCmd(a), messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a),
 		messages.NewNackCmd(a))

@@ -82,10 +82,10 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Nack; Peek, PeekQueues, Gauges, Find, Follow, Survey, News, SurveyTasks, ListTasks,
-// ShowTask, CountTask and ListActions, which observe; StartTask, ChangeTask and Replace;
-// PutDocument; GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp, Hold, Sweep,
-// SweepRecords and MoveStep, which are the broker's own.
+// actions; Nack; Peek, PeekQueues, PeekGroups, Gauges, Find, Follow, Survey, News, SurveyTasks,
+// ListTasks, ShowTask, CountTask and ListActions, which observe; StartTask, ChangeTask, Replace and
+// ReleaseGroup; PutDocument; GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp,
+// Hold, Sweep, SweepRecords and MoveStep, which are the broker's own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations

@@ -148,7 +148,8 @@ func (p *Policies) Allow(
 // alike are the actions of /v1 that show or do what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
 	"tenaq:FollowMessage": "sqs:SendMessage", "tenaq:GetQueue": "sqs:GetQueueAttributes",
-	"tenaq:Nack": "sqs:ChangeMessageVisibility"}
+	"tenaq:Nack":         "sqs:ChangeMessageVisibility",
+	"tenaq:ReleaseGroup": "sqs:ChangeMessageVisibility"}
 
 // decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies
 // one together with the action of SQS that it resembles. [AUTH-50]

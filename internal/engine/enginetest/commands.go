@@ -49,6 +49,8 @@ func init() {
 		"task-rate":   (*Player).taskRate,
 		"replace":     (*Player).replace,
 		"actions":     (*Player).actions,
+		"groups":      (*Player).groups,
+		"release":     (*Player).release,
 
 		// Shorthands.
 		"counters":     (*Player).counters,    // get, for the three counters

@@ -231,6 +231,8 @@ func (g *Generator) more(receipts int) {
 		g.emit("delete q=%s r=%s", q, g.handle(receipts))
 	case n < 630:
 		g.batch("delete-batch q="+q, func() string { return " r=" + g.handle(receipts) })
+	case n < 700 && isFIFO(q) && g.chance(5):
+		g.emit("release q=%s group=%s", q, g.one("g1", "g1", "g2", "g3"))
 	case n < 700:
 		g.emit("visibility q=%s r=%s vt=%s", q, g.handle(receipts), g.timeout())
 	case n < 715:

@@ -250,6 +250,8 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		for i := range op.Entries {
 			op.Outcomes = append(op.Outcomes, m.nack(q, &op.Entries[i]))
 		}
+	case *engine.ReleaseGroup:
+		no = m.release(q, op)
 	case *engine.ChangeMessageVisibility:
 		no = m.change(q, op.Handle, op.Timeout.Value)
 	case *engine.ChangeMessageVisibilityBatch:

@@ -27,6 +27,7 @@ func (w *World) peek() error {
 
 func (w *World) peekAt(g *engine.Gauge) error {
 	counts, last, after := make(map[engine.MessageState]int64), uint64(0), ""
+	groups := make(map[string]*engine.PeekedGroup)
 	closed := make(map[string]bool) // groups in which a message was met that cannot be received
 	for {
 		op := &engine.Peek{Queue: g.Queue, After: after, Max: 7}
@@ -44,6 +45,13 @@ func (w *World) peekAt(g *engine.Gauge) error {
 				m.VisibleAt <= w.now; blocked != (m.State == engine.StateBlocked) {
 				return fmt.Errorf("message %d of group %s is %s", m.Seq, m.Group, m.State)
 			}
+			if group := groups[m.Group]; fifo && group == nil {
+				groups[m.Group] = &engine.PeekedGroup{Group: m.Group, State: m.State,
+					VisibleAt: m.VisibleAt, Wait: max(m.VisibleAt-w.now, 0), Messages: 1,
+					First: m.Delivery}
+			} else if fifo {
+				group.Messages++
+			}
 			closed[m.Group] = closed[m.Group] || m.VisibleAt > w.now
 		}
 		if after = op.Next; after == "" {
@@ -55,6 +63,38 @@ func (w *World) peekAt(g *engine.Gauge) error {
 		counts[engine.StateDelayed] != g.Delayed {
 		return fmt.Errorf("got the states %v, want %d visible or blocked, %d in flight, %d delayed",
 			counts, g.Visible, g.InFlight, g.Delayed)
+	}
+	if !g.FIFO {
+		return nil
+	}
+	return w.peekGroups(g.Queue, groups)
+}
+
+// peekGroups compares the groups of a queue with those that its messages are in. Locked ones come
+// first, each part in order.
+func (w *World) peekGroups(q engine.QueueName, want map[string]*engine.PeekedGroup) error {
+	n, free := 0, false
+	for op := (&engine.PeekGroups{Queue: q, Max: 2}); ; op.After = op.Next {
+		if err := w.look(op); err != nil {
+			return err
+		}
+		for _, got := range op.Groups {
+			n++
+			if of := want[got.Group]; of == nil || *of != got {
+				return fmt.Errorf("group %s is %+v, want %+v", got.Group, got, of)
+			}
+			if locked := got.State != engine.StateVisible; locked && free {
+				return fmt.Errorf("group %s is locked and comes behind one that is not", got.Group)
+			} else if free = !locked; len(op.Groups) > op.Max {
+				return fmt.Errorf("a page of %d groups", len(op.Groups))
+			}
+		}
+		if op.Next == "" {
+			break
+		}
+	}
+	if n != len(want) {
+		return fmt.Errorf("got %d groups, want %d", n, len(want))
 	}
 	return nil
 }

@@ -1,0 +1,157 @@
+package queues
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+const groupLack = "does not show message groups: this needs a tenaq server of this version"
+
+func NewGroupCmd(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "group",
+		Short: "List and release message groups of FIFO queues",
+		Long: `List the message groups of a FIFO queue, and release a group whose consumer
+hangs.
+
+While the first message of a group is in flight or delayed, the group is locked:
+its other messages wait, however many there are. This needs a tenaq server.`,
+		Example: `  tenaq group list orders.fifo --locked
+  tenaq group release orders.fifo customer-7`,
+	}
+	f := &cli.ClientFlags{}
+	f.Register(cmd)
+	cmd.AddCommand(newGroupListCmd(a, f), newGroupReleaseCmd(a, f))
+	cli.AsGroup(cmd)
+	return cmd
+}
+
+// A groupList is what group list shows, as --json prints it.
+type groupList struct {
+	Queue  string      `json:"queue"`
+	Groups []groupView `json:"groups"`
+	Next   string      `json:"next,omitempty"`
+}
+
+type groupView struct {
+	Group     string    `json:"group"`
+	State     string    `json:"state"`
+	VisibleAt time.Time `json:"visibleAt"`
+	WaitMS    int64     `json:"waitMs"`
+	Messages  int64     `json:"messages"`
+	MessageID string    `json:"messageId"`
+	Sent      time.Time `json:"sent"`
+	Receives  int64     `json:"receiveCount"`
+	Lineage   string    `json:"lineageId"`
+}
+
+// groupPage is how many groups are asked for at a time.
+const groupPage = 100
+
+func newGroupListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	var locked bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "list QUEUE",
+		Aliases: []string{"ls"},
+		Short:   "List message groups, locked ones first",
+		Long: `List the message groups of a FIFO queue, locked ones first, by the time at which
+they open.
+
+  STATE     of the first message: visible, in_flight or delayed
+  OPENS     when the first message can be received
+  MESSAGES  of the group
+  RECEIVES  of the first message`,
+		Example: `  tenaq group list orders.fifo
+  tenaq group list orders.fifo --locked --json | jq -r '.groups[].group'`,
+		Args: cli.Wants(1, 1),
+		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+			list := groupList{Queue: cli.QueueNameOf(args[0]), Groups: []groupView{}}
+			query := url.Values{}
+			if locked {
+				query.Set("only", "locked")
+			}
+			path := "/queues/" + url.PathEscape(list.Queue) + "/groups"
+			for len(list.Groups) < limit {
+				query.Set("limit", strconv.Itoa(min(groupPage, limit-len(list.Groups))))
+				var page groupList
+				if err := v.Get(ctx, "list the groups of", args[0], path, query,
+					&page); err != nil {
+					return err
+				}
+				list.Groups, list.Next = append(list.Groups, page.Groups...), page.Next
+				if page.Next == "" {
+					break
+				}
+				query.Set("after", page.Next)
+			}
+			return printGroups(a, &list)
+		}),
+	}
+	cmd.Flags().BoolVar(&locked, "locked", false, "list only locked groups")
+	cli.Number(cmd.Flags(), &limit, "limit", 50, 1, cli.PeekLimitMax,
+		"maximum `number` of groups")
+	return cmd
+}
+
+func printGroups(a *cli.App, list *groupList) error {
+	switch {
+	case a.JSON:
+		return a.PrintJSON(list)
+	case len(list.Groups) == 0:
+		a.Note("no such groups")
+		return nil
+	}
+	table := cli.Table{Head: []string{"GROUP", "STATE", "OPENS", "MESSAGES", "RECEIVES"}}
+	for _, g := range list.Groups {
+		opens := "open"
+		if g.WaitMS > 0 {
+			opens = "in " + cli.RoughDuration(time.Duration(g.WaitMS)*time.Millisecond)
+		}
+		table.Rows = append(table.Rows, []string{g.Group, g.State, opens,
+			strconv.FormatInt(g.Messages, 10), strconv.FormatInt(g.Receives, 10)})
+	}
+	if err := a.PrintTable(table); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		a.Note("there are more: raise --limit")
+	}
+	return nil
+}
+
+func newGroupReleaseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release QUEUE GROUP",
+		Short: "Make the messages of a group that are in flight receivable",
+		Long: `Make the messages of a group that are in flight receivable at once, because their
+consumer hangs.
+
+The next consumer receives them again. Their receives stay counted. The receipt
+handles of the consumer that hangs end, so it can delete nothing any more: but
+what it does elsewhere, it may still do.`,
+		Example: `  tenaq group release orders.fifo customer-7`,
+		Args:    cli.Wants(2, 2),
+		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+			path := "/queues/" + url.PathEscape(cli.QueueNameOf(args[0])) + "/groups/release"
+			var done struct {
+				Released int64 `json:"released"`
+			}
+			if err := v.Post(ctx, "release a group of", args[0], path,
+				map[string]string{"group": args[1]}, &done); err != nil {
+				return err
+			}
+			if a.JSON {
+				return a.PrintJSON(done)
+			}
+			a.Note("released %s of %s", cli.Counted(done.Released, "message", "messages"), args[1])
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"tenaq/internal/engine/row"
+	"tenaq/internal/work/sqslimits"
+)
+
+// ReleaseGroup makes the messages of a group that are in flight receivable at once, for an operator
+// whose consumer hangs. The receives stay counted, and the handles of these deliveries end, so the
+// hanging consumer cannot delete what another one receives now. [V1-11]
+type ReleaseGroup struct {
+	Queue QueueName
+	Group string
+
+	Released int // the answer: how many messages
+}
+
+// Class makes it as important as a visibility change, which it is.
+func (*ReleaseGroup) Class() Class { return ClassVisibility }
+
+func (op *ReleaseGroup) apply(e *Engine, _ *Command) *Error {
+	op.Released = 0
+	q, err := e.lookup(op.Queue)
+	switch {
+	case err != nil:
+		return err
+	case !q.fifo():
+		return errNoGroups(q)
+	case !e.ready(q):
+		return ErrAgain
+	}
+	g := e.group(q, op.Group)
+	if g.row.Count == 0 {
+		return errValue(op.Group, "group", "The group has no messages: list the groups of the queue.")
+	}
+	// Only the first messages can be in flight: those that one receive took from the front.
+	// [FIFO-17]
+	e.loadLines(q, g, sqslimits.ReceiveMax)
+	var held []*message
+	for _, l := range g.lines[:min(len(g.lines), sqslimits.ReceiveMax)] {
+		if m := e.lineOf(q, g, l); m != nil && m.At > e.now && m.Kind == row.DueInFlight {
+			e.needMeta(q, m)
+			held = append(held, m)
+		}
+	}
+	for _, m := range held {
+		e.unschedule(q, m)
+		m.Changed = true
+		e.hide(q, m, e.now)
+	}
+	if op.Released = len(held); op.Released > 0 {
+		e.stir(q)
+	}
+	return nil
+}
