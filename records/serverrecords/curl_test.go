@@ -16,6 +16,7 @@ func TestClaimWithCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
+	t.Parallel()
 	server := queuetest.New(t)
 	out, err := exec.CommandContext(t.Context(), "sh", "testdata/claim.sh", server.Endpoint).CombinedOutput()
 	const last = "the work is done: charge ch_1\n"

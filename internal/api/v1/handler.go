@@ -196,7 +196,7 @@ func respond(w http.ResponseWriter, err error) (code string) {
 	refusal.Mark(w.Header(), err)
 	problem := refused.problem(wire.RequestIDOf(w))
 	if claim, ok := errors.AsType[*refusedClaim](err); ok {
-		problem.Claim, problem.RetryInMS = claim.entry, claim.retryIn.Milliseconds()
+		problem.Claim, problem.RetryInMS = claim.entry, milliseconds(claim.retryIn)
 	}
 	write(w, refused.status, problemType, problem)
 	return refused.Code
