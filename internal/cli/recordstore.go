@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -162,11 +161,7 @@ func (f *RecordsFlags) Place(ctx context.Context) (RecordsPlace, error) {
 	address, origin := FlagOr("--records", f.Address, "TENAQ_RECORDS", os.Getenv)
 	switch address {
 	case "":
-		dir, _, err := DefaultDataDir(os.Getenv)
-		if err != nil {
-			return nil, Usagef("there is no home directory for records; set --records or TENAQ_RECORDS")
-		}
-		return f.usualPlace(ctx, &SQLitePlace{Path: filepath.Join(dir, "records.db"), dir: dir})
+		return f.usualPlace(ctx)
 	case ServerRecords:
 		return f.serverPlace(ctx)
 	}

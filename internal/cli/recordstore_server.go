@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	"tenaq/records"
 	"tenaq/records/serverrecords"
@@ -49,23 +51,41 @@ func (f *RecordsFlags) serverPlace(ctx context.Context) (*serverPlace, error) {
 //
 // The file comes first, because its claims must not be forgotten when a server begins to keep
 // records.
-func (f *RecordsFlags) usualPlace(ctx context.Context, file *SQLitePlace) (RecordsPlace, error) {
-	if there, err := file.Exists(ctx); there || err != nil || f.Connect == nil {
-		return file, err
+func (f *RecordsFlags) usualPlace(ctx context.Context) (RecordsPlace, error) {
+	dir, _, noHome := DefaultDataDir(os.Getenv)
+	file := &SQLitePlace{Path: filepath.Join(dir, "records.db"), dir: dir}
+	if noHome == nil {
+		if there, err := file.Exists(ctx); there || err != nil || f.Connect == nil {
+			return file, err
+		}
 	}
+	if f.Connect != nil {
+		server, err := f.offered(ctx)
+		if server != nil || err != nil {
+			return server, err
+		}
+	}
+	if noHome != nil {
+		return nil, Usagef("there is no home directory for records; set --records or TENAQ_RECORDS")
+	}
+	return file, nil
+}
+
+// offered returns the place on the server of the command; nil if that keeps no records.
+func (f *RecordsFlags) offered(ctx context.Context) (RecordsPlace, error) {
 	server, err := f.serverPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := server.client.Bound(ctx, 0)
+	ctx, cancel := server.client.Bound(ctx, 0)
 	defer cancel()
-	offered, err := serverrecords.Offered(bounded, server.client)
+	offered, err := serverrecords.Offered(ctx, server.client)
 	switch {
 	case err != nil:
-		err = server.client.Explain("look for records", "", WithCause(bounded, err))
+		err = server.client.Explain("look for records", "", WithCause(ctx, err))
 		return nil, Codedf(ExitCode(err), "%w; or name another store with --records", err)
-	case offered:
-		return server, nil
+	case !offered:
+		return nil, nil
 	}
-	return file, nil
+	return server, nil
 }

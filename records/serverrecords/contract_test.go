@@ -1,6 +1,8 @@
 package serverrecords_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,29 @@ func TestOffered(t *testing.T) {
 			t.Errorf("got %v, %v", offered, err)
 		}
 	})
+	for _, tt := range []struct {
+		name           string
+		header         string
+		status         int
+		offered, fails bool
+	}{
+		{"another server", "", http.StatusBadRequest, false, false},
+		{"an earlier version", "1", http.StatusNotFound, false, false},
+		{"a key without the right", "1", http.StatusForbidden, false, true},
+		{"a proxy before a server that is away", "", http.StatusBadGateway, false, true},
+	} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if tt.header != "" {
+				w.Header().Set("Tenaq-Api", tt.header)
+			}
+			w.WriteHeader(tt.status)
+		}))
+		client := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: &other.URL, HTTPClient: other.Client()})
+		if offered, err := serverrecords.Offered(t.Context(), client); offered != tt.offered || (err != nil) != tt.fails {
+			t.Errorf("%s: got %v, %v", tt.name, offered, err)
+		}
+		other.Close()
+	}
 	away := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1:1")})
 	if offered, err := serverrecords.Offered(t.Context(), away); offered || err == nil {
 		t.Errorf("away: got %v, %v", offered, err)
