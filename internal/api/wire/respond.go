@@ -16,14 +16,15 @@ var (
 	CBORType      = []string{"application/cbor"}
 )
 
+// requestID is written as AWS writes it, which is not the canonical form.
+var requestID = "x-amzn-RequestId"
+
 // SetRequestID sets the header that every answer has. [WIRE-18]
-func SetRequestID(w http.ResponseWriter, id string) {
-	w.Header()["x-amzn-RequestId"] = []string{id}
-}
+func SetRequestID(w http.ResponseWriter, id string) { w.Header()[requestID] = []string{id} }
 
 // RequestIDOf returns what SetRequestID has set.
 func RequestIDOf(w http.ResponseWriter) string {
-	if id := w.Header()["x-amzn-RequestId"]; len(id) == 1 {
+	if id := w.Header()[requestID]; len(id) == 1 {
 		return id[0]
 	}
 	return ""
