@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,7 +30,8 @@ receive. The search takes the same time however many messages wait.
 The lineage is the id with which the work was first sent. It stays the same when
 the message goes to a dead-letter queue and when a move task brings it back. The
 fence counts the deliveries of the lineage: the delivery with the highest fence
-is the current one.
+is the current one. An attempt is what a consumer said when it gave the message
+back; the latest five are kept.
 
 Messages that were deleted or have expired are not found. Neither are messages
 that an older version of tenaq stored, until they move to another queue.`,
@@ -72,7 +74,7 @@ func (f *showFlags) show(ctx context.Context, a *cli.App, v *cli.V1Client, id st
 		received = cli.HumanTime(*m.LastReceive, now)
 	}
 	count := func(n int64) string { return cli.OrEmpty(n > 0, strconv.FormatInt(n, 10)) }
-	return a.PrintCard(m, m.Beginning(), [][2]string{
+	fields := [][2]string{
 		{"message", m.ID},
 		{"queue", m.Queue},
 		{"state", state},
@@ -91,5 +93,13 @@ func (f *showFlags) show(ctx context.Context, a *cli.App, v *cli.V1Client, id st
 		{"redrives", count(int64(m.Redrives))},
 		{"reason", m.Reason},
 		{"size", strconv.FormatInt(m.Size, 10)},
-	}...)
+	}
+	for _, t := range m.Story {
+		text := fmt.Sprintf("receive %d: %s, %s", t.Receive, t.How, cli.HumanTime(t.Ended, now))
+		if reason := strings.Trim(t.Class+": "+t.Text, ": "); reason != "" {
+			text += ", " + reason
+		}
+		fields = append(fields, [2]string{"attempt", text})
+	}
+	return a.PrintCard(m, m.Beginning(), fields...)
 }
