@@ -188,3 +188,27 @@ func TestClaims(t *testing.T) {
 		}
 	}
 }
+
+// A key reads and writes what it is allowed, of its own account alone. [REC-8, REC-10, REC-11]
+func TestRecordsOfAccounts(t *testing.T) {
+	k := newKeyed(t, keyOf("TQWORKER", "tenaq:*Records", ""), keyOf("TQREADER", "tenaq:ReadRecords", ""),
+		keyOf("TQOTHER1", "*", `, "account": "111111111111"`))
+	const write = `{"writes":[{"key":"a","value":"eA=="}]}`
+	for _, tt := range []struct {
+		key, method, path, body string
+		status                  int
+		part                    string
+	}{
+		{"TQWORKER", "POST", "/v1/records", write, 200, `"version":`},
+		{"TQREADER", "POST", "/v1/records", write, 403, "tenaq:writerecords"},
+		{"TQREADER", "GET", "/v1/records", "", 200, `"value":"eA=="`},
+		{"TQWORKER", "POST", "/v1/claims/a/acquire", "{}", 403, "tenaq:acquireclaim"},
+		{"TQOTHER1", "GET", "/v1/records?key=a", "", 200, `"records":[]`},
+		{"TQOTHER1", "POST", "/v1/records", write, 200, `"version":`},
+		{"TQOTHER1", "POST", "/v1/claims/a/acquire", "{}", 200, `"owner":"arn:aws:iam::111111111111:user/TQOTHER1"`},
+	} {
+		if status, text := k.as(t, "key "+tt.key, tt.method, tt.path, tt.body); status != tt.status || !strings.Contains(text, tt.part) {
+			t.Errorf("%s %s %s: got %d %s, want %d and %s", tt.key, tt.method, tt.path, status, text, tt.status, tt.part)
+		}
+	}
+}
