@@ -48,12 +48,12 @@ func (w *Worker) hide(d *delivery, v verdict) {
 	switch v.told {
 	case Busy:
 		w.report(d, Outcome{Kind: Busy, Err: v.err, After: v.after})
-		w.busy(d, v.after)
+		w.busy(d, v)
 	case Deferred:
-		w.giveBack(d, v.after)
+		w.giveBack(d, v, v.after)
 		w.report(d, Outcome{Kind: Deferred, After: v.after, Reason: v.reason})
 	default:
-		w.giveBack(d, v.after)
+		w.giveBack(d, v, v.after)
 	}
 }
 
@@ -147,7 +147,7 @@ func (w *Worker) delete(d *delivery) (gone bool) {
 
 // giveBack makes a message receivable again after a pause. If that fails, it reports false, and the
 // message comes back at the end of its lease.
-func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
+func (w *Worker) giveBack(d *delivery, v verdict, after time.Duration) bool {
 	if !w.custody.release(d.hold) {
 		return false
 	}
@@ -155,7 +155,9 @@ func (w *Worker) giveBack(d *delivery, after time.Duration) bool {
 	after = max(0, min(after, left))
 	after = (after + time.Second - 1).Truncate(time.Second)
 	return w.settle("change the visibility", func() error {
-		return w.shows.do(show{d.handle, after})
+		return w.reasons.giveBackWith(nackOf(d, v, after), func() error {
+			return w.shows.do(show{d.handle, after})
+		})
 	}) == nil
 }
 

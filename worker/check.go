@@ -21,6 +21,7 @@ import (
 type deadLetters struct {
 	url    string
 	source string // ARN of the worker's queue
+	policy bool   // it is that of the redrive policy of the queue
 }
 
 func (d *deadLetters) fifo() bool { return queuename.IsFIFO(d.url) }
@@ -41,6 +42,9 @@ func (w *Worker) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the queue %s cannot be used: %w", w.cfg.QueueURL, err)
 	}
+	if w.reasons = newReasons(w.cfg.Client, w.cfg.QueueURL); w.reasons != nil {
+		w.reasons.ask(ctx)
+	}
 	retention := retentionOf(attributes)
 	w.dead = deadLetters{url: w.cfg.DeadLetterURL,
 		source: attributes[string(types.QueueAttributeNameQueueArn)]}
@@ -53,8 +57,9 @@ func (w *Worker) check(ctx context.Context) error {
 			return fmt.Errorf("the dead-letter queue %s: %w: allow sqs:GetQueueUrl there, or set DeadLetterURL", policy.Target, err)
 		}
 	}
+	w.dead.policy = policy.Target != "" && queuename.Of(w.dead.url) == queuename.Of(policy.Target)
 	if w.cfg.Claims != nil && policy.Receives > 0 && policy.Receives < w.cfg.Attempts+headroom &&
-		queuename.Of(w.dead.url) == queuename.Of(policy.Target) {
+		w.dead.policy {
 		w.moved = w.dead.url
 	}
 	switch {

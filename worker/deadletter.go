@@ -7,22 +7,28 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/claims"
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/sqsqueue"
 )
 
 // bury moves a message to the dead-letter queue. Its claim has been ended.
 //
-// A message without room for its trail stays in the queue and is not handled again. The queue moves
-// it later, and keeps its message id.
+// A message without room for its trail is moved by the queue, with its message id: at once if the
+// server takes reasons. Otherwise the message stays in the queue and is not handled again, and its
+// receives move it later.
 func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
 	}
 	later := letGo(backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax)),
 		reason)
+	later.end = claims.Failed // for the server, which counts the receive
 	attributes, ok := w.deadAttributes(d, reason)
-	if !ok {
+	switch {
+	case !ok && w.dead.policy && w.reasons.areTaken():
+		return w.moveAsPoison(d, later)
+	case !ok:
 		w.cfg.Logger.Warn("cannot dead-letter a message with ten attributes: it stays in the queue until the redrive policy moves it",
 			"key", d.Key, "message", d.ID, "reason", reason)
 		w.hide(d, later)
@@ -40,6 +46,20 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	}
 	w.report(d, Outcome{Kind: DeadLettered, Reason: reason, DeadID: deadID})
 	return w.delete(d)
+}
+
+// moveAsPoison lets the queue move a message to its dead-letter queue. If that fails, the message
+// comes back after its lease.
+func (w *Worker) moveAsPoison(d *delivery, v verdict) (gone bool) {
+	n := nackOf(d, v, 0)
+	n.Verdict = "poison"
+	if !w.custody.release(d.hold) || w.settle("move to the dead-letter queue", func() error {
+		return w.reasons.batch.do(n)
+	}) != nil {
+		return false
+	}
+	w.report(d, Outcome{Kind: DeadLettered, Reason: v.reason, DeadID: d.ID})
+	return true
 }
 
 // deadAttributes returns the attributes of a dead letter: those of the message, with its trail. An

@@ -84,9 +84,9 @@ func (d *duplicates) remove(key string, gone func(*duplicate) bool) {
 
 // busy gives back a message whose key is claimed, until the lease of the holder ends, or until the
 // holder completes the work if it is in this Worker.
-func (w *Worker) busy(d *delivery, retryIn time.Duration) {
-	began := time.Now()
-	if !w.giveBack(d, retryIn) { // in whole seconds, rounded up
+func (w *Worker) busy(d *delivery, v verdict) {
+	began, retryIn := time.Now(), v.after
+	if !w.giveBack(d, v, retryIn) { // in whole seconds, rounded up
 		w.duplicates.forget(d.EffectKey(), d.rival)
 		return
 	}

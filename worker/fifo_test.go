@@ -91,6 +91,7 @@ func TestRestOfLaneIsGivenBack(t *testing.T) {
 			}
 			return nil
 		})
+		cfg.Client = plain(r.client)
 		stop := r.start(cfg)
 		r.sleep(10 * time.Second)
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {

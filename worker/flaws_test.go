@@ -38,6 +38,7 @@ func TestAttemptsAreNotReceives_FA3(t *testing.T) {
 			}
 			return errSick
 		}))
+		cfg.Client = plain(r.client)
 		stop := r.start(cfg)
 		r.sleep(10 * time.Second) // busy
 		if err := other.Release(t.Context()); err != nil {

@@ -211,6 +211,8 @@ func (w *Worker) complete(d *delivery, f facts) facts {
 	d.handled = f.handled
 	f.attempt, f.attempts, f.dead = max(f.attempt, d.attempt), w.cfg.Attempts, w.dead.url != ""
 	f.retry = backoff.Full(d.attempt, w.cfg.RetryBase, w.cfg.RetryMax, rand.Float64())
-	f.pause = backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.Lease/3, w.cfg.RetryMax))
+	// The server may not count the receives of messages that were not tried.
+	tries := max(d.Receives, w.ledger.inARow(), w.bodies.inARow())
+	f.pause = backoff.Jitter(backoff.Ceiling(tries, w.cfg.Lease/3, w.cfg.RetryMax))
 	return f
 }

@@ -133,6 +133,7 @@ func TestLaterThanPossible(t *testing.T) {
 			}
 			return worker.Later(5*time.Hour, "not today")
 		})
+		cfg.Client = plain(r.client)
 		stop := r.start(cfg)
 		r.sleep(11*time.Hour + 55*time.Minute)
 		if got := r.lines("error", "done"); len(got) != 0 {

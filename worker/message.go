@@ -29,7 +29,8 @@ type Message struct {
 	Group string
 	// MessageDeduplicationId; empty on standard queues
 	Dedup string
-	// number of receives by the count of SQS, including this one
+	// number of receives by the count of SQS, including this one; a tenaq server does not count
+	// those after which the message was given back untried
 	Receives int
 	Sent     time.Time // by the clock of the queue
 	QueueURL string

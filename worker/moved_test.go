@@ -69,7 +69,7 @@ func TestMovedByQueue(t *testing.T) {
 			}
 			return worker.Later(time.Second, "not yet")
 		}))
-		cfg.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		cfg.Logger, cfg.Client = slog.New(slog.NewTextHandler(&said, nil)), plain(r.client)
 		stop := r.start(cfg)
 		r.sleep(20 * time.Second) // before the first look
 		if got := r.states(); got[claims.Released] != 1 || got[claims.Failed] != 1 || got[claims.Completed] != 1 || got[claims.Held] != 1 {
@@ -108,6 +108,7 @@ func TestMovedByQueueAtTheEnd(t *testing.T) {
 		r.tight("1")
 		r.send("a")
 		cfg := r.config(func(context.Context, *worker.Message) error { return worker.Later(time.Second, "not yet") })
+		cfg.Client = plain(r.client)
 		stop := r.start(cfg)
 		r.sleep(10 * time.Second)
 		if got := r.states(); got[claims.Released] != 1 {

@@ -40,6 +40,10 @@ type rig struct {
 	at  time.Time
 }
 
+// plain returns a client that does not tell the address of its server, so that the worker takes it
+// for Amazon SQS.
+func plain(client worker.SQS) worker.SQS { return struct{ worker.SQS }{client} }
+
 // inBubble runs a test on a rig. Suffix is .fifo or nothing.
 func inBubble(t *testing.T, suffix string, test func(t *testing.T, r *rig)) {
 	t.Helper()

@@ -21,6 +21,7 @@ type Worker struct {
 	custody *custody
 	deletes *batcher[string]
 	shows   *batcher[show]
+	reasons *reasons      // nil unless the server may be tenaq
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
 	// the dead-letter queue to which the queue moves messages by itself, if it may do so early
@@ -113,6 +114,13 @@ func (t *trouble) note(ok bool) (failures int) {
 		t.until = now.Add(backoff.Jitter(backoff.Ceiling(t.failures, troublePauseMin,
 			troublePauseMax)))
 	}
+	return t.failures
+}
+
+// inARow returns the number of failures in a row.
+func (t *trouble) inARow() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.failures
 }
 

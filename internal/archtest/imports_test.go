@@ -140,7 +140,7 @@ var may = map[string][]string{
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"internal/work/backoff", "internal/work/parallel", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	"worker": {"claims", "internal/work/backoff", "internal/work/clip", "internal/work/handed", "internal/work/invalid", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"worker": {"claims", "internal/work/v1client", "internal/work/backoff", "internal/work/clip", "internal/work/handed", "internal/work/invalid", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "offload", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"worker/otelworker": {
 		"internal/work/queuename", "worker", "github.com/aws/aws-sdk-go-v2/aws", "go.opentelemetry.io/otel/...",
 	},
