@@ -53,7 +53,7 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 		MaxNumberOfMessages:         sqslimits.ReceiveMax,
 		VisibilityTimeout:           int32(r.cfg.Look / time.Second),
 		MessageAttributeNames:       []string{"All"},
-		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		MessageSystemAttributeNames: r.reasons.attributes(ctx),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("receive dead letters: %w", err)
@@ -87,8 +87,8 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 	l := &letter{raw: m, trail: t, bad: bad, Letter: Letter{
 		ID:      aws.ToString(m.MessageId),
 		Lineage: cmp.Or(t.Lineage, aws.ToString(m.MessageId)),
-		Reason:  t.Reason,
-		Poison:  t.Poison,
+		Reason:  cmp.Or(t.Reason, m.Attributes[reasonAttribute]),
+		Poison:  t.Poison || t.Reason == "" && m.Attributes[verdictAttribute] == poisonVerdict,
 		Sends:   t.Redrives,
 		Strikes: t.Strikes,
 	}}

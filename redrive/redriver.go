@@ -17,6 +17,7 @@ import (
 	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/invalid"
 	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/v1client"
 	"tenaq/records"
 )
 
@@ -96,6 +97,7 @@ type Redriver struct {
 	name string // of the dead-letter queue
 	key  string // of its record
 
+	reasons  reasons
 	follower *follower // nil unless a tenaq server may say what became of messages
 
 	refused atomic.Bool // the queue had messages that are not dead letters
@@ -134,6 +136,7 @@ func New(cfg Config) (*Redriver, error) {
 	name := queuename.Of(cfg.DeadLetterURL)
 	cfg.Logger = cfg.Logger.With("queue", name)
 	r := &Redriver{cfg: cfg, name: name, key: "redrive/" + name}
+	r.reasons.server = v1client.New(cfg.Client)
 	if cfg.Claims == nil && cfg.Outcomes == nil {
 		r.follower = newFollower(cfg.Client)
 	}

@@ -14,9 +14,8 @@ import (
 
 // bury moves a message to the dead-letter queue. Its claim has been ended.
 //
-// A message without room for its trail is moved by the queue, with its message id: at once if the
-// server takes reasons. Otherwise the message stays in the queue and is not handled again, and its
-// receives move it later.
+// A message without room for its trail stays in the queue and is not handled again. The queue moves
+// it later, and keeps its message id. Poison it moves at once, if the server takes reasons.
 func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
@@ -26,7 +25,7 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	later.end = claims.Failed // for the server, which counts the receive
 	attributes, ok := w.deadAttributes(d, reason)
 	switch {
-	case !ok && w.dead.policy && w.reasons.areTaken():
+	case !ok && IsPoison(d.err) && w.dead.policy && w.reasons.areTaken():
 		return w.moveAsPoison(d, later)
 	case !ok:
 		w.cfg.Logger.Warn("cannot dead-letter a message with ten attributes: it stays in the queue until the redrive policy moves it",
