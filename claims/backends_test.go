@@ -10,12 +10,15 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"tenaq/internal/testing/dynamotest"
 	"tenaq/internal/testing/pgtest"
+	"tenaq/queuetest"
 	"tenaq/records"
 	"tenaq/records/dynamorecords"
 	"tenaq/records/pgrecords"
+	"tenaq/records/serverrecords"
 	"tenaq/records/sqliterecords"
 )
 
@@ -29,6 +32,7 @@ type backend struct {
 var backends = []backend{
 	{"sqlite", func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "records.db") }},
 	{"postgres", func(t testing.TB) string { return pgtest.URL(t) }},
+	{"server", func(t testing.TB) string { return "server:" + queuetest.New(t).Endpoint }},
 	{"dynamodb", func(t testing.TB) string {
 		where := fmt.Sprintf("dynamodb:%s claims%d", *dynamotest.Client(t).Options().BaseEndpoint, tables.Add(1))
 		store, err := dynamo(where)
@@ -48,6 +52,10 @@ func openStore(where string) (records.Store, error) {
 		return sqliterecords.New(sqliterecords.Config{Path: rest})
 	case "postgres":
 		return openPostgres(where)
+	case "server":
+		return serverrecords.New(serverrecords.Config{Client: sqs.New(sqs.Options{
+			Region: "us-east-1", BaseEndpoint: &rest, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		})})
 	}
 	return dynamo(where)
 }
