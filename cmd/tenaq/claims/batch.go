@@ -18,6 +18,12 @@ func NewBatchCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "batch",
 		Short: "Count what became of registered work",
+		Long: `Count what became of the work that producers registered, for example for one
+month of accounts.
+
+` + cli.RecordsHelp,
+		Example: `  tenaq batch status downloads.fifo accounts-2026-02-
+  tenaq batch status downloads.fifo --list`,
 	}
 	f, client := &cli.ClaimsFlags{}, &cli.ClientFlags{}
 	client.Register(cmd)
