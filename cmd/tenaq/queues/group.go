@@ -130,8 +130,8 @@ func newGroupReleaseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release QUEUE GROUP",
 		Short: "Make the messages of a group that are in flight receivable",
-		Long: `Make the messages of a group that are in flight receivable at once, because their
-consumer hangs.
+		Long: `Make the messages of a group that are in flight receivable at once, because
+their consumer hangs.
 
 The next consumer receives them again. Their receives stay counted. The receipt
 handles of the consumer that hangs end, so it can delete nothing any more: but
