@@ -293,6 +293,10 @@ func (c *flowClient) startMove() {
 	case "right":
 		m.Destination = "left"
 	}
+	if c.rng.IntN(2) == 0 {
+		c.startTask(m)
+		return
+	}
 	op := &engine.StartMessageMoveTask{Account: named("").Account, Source: text(arn(m.Source))}
 	if m.Destination != "" {
 		op.Destination = text(arn(m.Destination))
@@ -311,6 +315,30 @@ func (c *flowClient) startMove() {
 	if handle != "" && c.rng.IntN(6) == 0 {
 		cancel := &engine.CancelMessageMoveTask{Account: named("").Account, Handle: text(handle)}
 		c.do(cancel, true, func(audit.Span, audit.Outcome) {})
+	}
+}
+
+// startTask starts a task that selects every message, and steers it.
+func (c *flowClient) startTask(m audit.Move) {
+	op := &engine.StartTask{Queue: named(m.Source), To: m.Destination, By: "ops"}
+	if c.rng.IntN(2) == 0 {
+		op.Rate = 1 + c.rng.Int64N(100)
+	}
+	id := ""
+	c.do(op, true, func(span audit.Span, o audit.Outcome) {
+		m.Span, m.Outcome = span, o
+		c.audit.Moves = append(c.audit.Moves, m)
+		if o == audit.Done {
+			id = op.Task.ID
+		}
+	})
+	steps := [][]engine.TaskChange{{engine.CancelTask}, {engine.PauseTask, engine.ResumeTask}, {engine.SetTaskRate}}
+	if id == "" || c.rng.IntN(2) == 0 {
+		return
+	}
+	for _, change := range steps[c.rng.IntN(len(steps))] {
+		c.do(&engine.ChangeTask{Account: named("").Account, ID: id, Change: change, Rate: 50, By: "ops"}, true,
+			func(audit.Span, audit.Outcome) {})
 	}
 }
 

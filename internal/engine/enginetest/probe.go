@@ -147,6 +147,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say("list-queues")
 	each("get q=QUEUE DelaySeconds MaximumMessageSize MessageRetentionPeriod ReceiveMessageWaitTimeSeconds VisibilityTimeout RedrivePolicy",
 		"tags q=QUEUE", "sources q=QUEUE", "move-list source=QUEUE max=10", "counters q=QUEUE")
+	say("task-list")
+	say("actions max=5")
 	say("survey uncounted")
 	say("peek")
 	for n := range 12 {
@@ -178,6 +180,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say("move-step")
 	say("move-cancel task=task1")
 	say("move-step")
+	say("task-list")
 	each("move-list source=QUEUE max=10", "counters q=QUEUE")
 	// Timeouts end, then delays and windows of deduplication.
 	say("advance 6s")
