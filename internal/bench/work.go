@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,8 @@ type Work struct {
 	Groups int   // of a FIFO queue; a standard queue when zero
 	Depth  int64 // messages that wait in the queue before the first round
 	Polls  int   // long polls that wait meanwhile, on another queue that stays empty
+
+	Tags map[string]string // of the queue
 }
 
 // New returns the contender for a workload.
@@ -119,6 +122,13 @@ func (w *working) create(ctx context.Context, name string, fifo bool) (url strin
 	attributes := `{"VisibilityTimeout":"600"}`
 	if fifo {
 		attributes = `{"VisibilityTimeout":"600","FifoQueue":"true"}`
+	}
+	if len(w.Tags) > 0 {
+		tags, err := json.Marshal(w.Tags)
+		if err != nil {
+			return "", err
+		}
+		attributes += `,"tags":` + string(tags)
 	}
 	answer, err := Call(ctx, w.Endpoint, "CreateQueue", fmt.Sprintf(`{"QueueName":%q,"Attributes":%s}`, name, attributes))
 	if err != nil {

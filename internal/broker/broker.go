@@ -118,6 +118,7 @@ type Broker struct {
 	waiting                atomic.Int64 // polls
 
 	policies atomic.Uint64 // turns in which the policy of some queue changed
+	noSpace  atomic.Bool   // on the disk, for histories
 
 	requests requestPool
 	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find
@@ -209,6 +210,12 @@ func (b *Broker) ReadStory(d engine.Delivery) (engine.Story, bool) {
 	return engine.ReadStory(b.cfg.Store, d.Space, d.Seq, b.cfg.Engine.Fault)
 }
 
+// ReadHistory reads a page of a search that was submitted, and where the next one begins; empty
+// after the last.
+func (b *Broker) ReadHistory(op *engine.History) (page []engine.Outcome, next string) {
+	return engine.ReadHistory(b.cfg.Store, op, b.cfg.Engine.Fault)
+}
+
 // Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at
 // least as new as the last change that was answered. [AUTH-45]
 func (b *Broker) Policy(name engine.QueueName) string {
@@ -231,8 +238,12 @@ func (b *Broker) Drain() {
 	b.signal()
 }
 
-// RefuseSends makes sends fail with ErrNoSpace, or lets them through again. [DUR-20, DUR-22]
-func (b *Broker) RefuseSends(refuse bool) { b.intake.setFull(refuse) }
+// RefuseSends makes sends fail with ErrNoSpace and messages end without an outcome, or ends both.
+// [DUR-20, DUR-22, HIST-6]
+func (b *Broker) RefuseSends(refuse bool) {
+	b.intake.setFull(refuse)
+	b.noSpace.Store(refuse)
+}
 
 // Silence is how long ago the last turn reached the disk. Turns happen every few seconds even
 // without requests, so a long silence means that the writer or the disk hangs.
@@ -560,7 +571,7 @@ func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
 
 // apply stamps an operation and applies it.
 func (b *Broker) apply(op engine.Op) error {
-	c := engine.Command{Now: b.now, HoldExpiry: b.hold, Op: op}
+	c := engine.Command{Now: b.now, HoldExpiry: b.hold, NoHistory: b.noSpace.Load(), Op: op}
 	binary.LittleEndian.PutUint64(c.Seed[:8], b.random.Uint64())
 	binary.LittleEndian.PutUint64(c.Seed[8:], b.random.Uint64())
 	err := b.engine.Apply(c)

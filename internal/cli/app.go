@@ -89,6 +89,43 @@ type Table struct {
 
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// A Column is a column of a table of things.
+type Column[T any] struct {
+	head   string
+	always bool // and not only when some thing has it
+	cell   func(*T) string
+}
+
+// Always returns a column that every table has.
+func Always[T any](head string, cell func(*T) string) Column[T] {
+	return Column[T]{head, true, cell}
+}
+
+// IfAny returns a column that is left out when it is empty for all things.
+func IfAny[T any](head string, cell func(*T) string) Column[T] {
+	return Column[T]{head, false, cell}
+}
+
+// TableOf returns a table with a row for each of some things.
+func TableOf[T any](things []T, columns []Column[T]) Table {
+	t := Table{Rows: make([][]string, len(things))}
+	for _, c := range columns {
+		cells, says := make([]string, len(things)), c.always
+		for i := range things {
+			cells[i] = c.cell(&things[i])
+			says = says || cells[i] != ""
+		}
+		if !says {
+			continue
+		}
+		t.Head = append(t.Head, c.head)
+		for i, cell := range cells {
+			t.Rows[i] = append(t.Rows[i], cell)
+		}
+	}
+	return t
+}
+
 // PrintTable prints t. On a terminal, the head is bold.
 func (a *App) PrintTable(t Table) error {
 	widths := make([]int, len(t.Head))

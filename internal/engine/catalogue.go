@@ -51,6 +51,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	q.setSpace(e.sys.takeSpace(), e.now)
 	q.st.Boot = e.sys.Boot
 	e.own(q.row.Space, q.name)
+	q.readExtensions()
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
 	e.notePolicy("", wanted.Policy)
@@ -149,6 +150,9 @@ func (op *DeleteQueue) apply(e *Engine, _ *Command) *Error {
 		return err
 	}
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
+	if q.past != nil { // [HIST-4]
+		e.rows.deleteRange(row.WholeHistory(q.row.Incarnation))
+	}
 	e.writeSource(q, q.row.Attributes.Redrive.Target, QueueName{})
 	e.notePolicy(q.row.Attributes.Policy, "")
 	e.removeTasks(q.name)
@@ -323,7 +327,11 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 	op.Last, op.More = last, len(seen)+len(graves) == op.Max
 	done := op.After
 	for i := range seen {
-		if q := e.stale(seen[i].name, seen[i].row); q != nil && !e.ready(q) {
+		q := e.stale(seen[i].name, seen[i].row)
+		if _, keeps := searchTag(seen[i].row.Tags, row.HistoryTag); keeps && q == nil {
+			q, _ = e.lookup(seen[i].name) // its history may have to fall [HIST-5]
+		}
+		if q != nil && !e.ready(q) {
 			op.Last, op.More = done, true
 			break
 		}

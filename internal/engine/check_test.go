@@ -71,7 +71,7 @@ func TestChecks(t *testing.T) {
 		}, "-1 in flight"},
 		{"a segment with fewer messages than it has", false, func(r *rig, q *queue) {
 			r.segmentOf(q, 1).Live = 0
-			r.remove(q, q.fresh.at(0))
+			r.remove(q, q.fresh.at(0), endDeleted)
 		}, "leaves a segment"},
 		{"two entries in one place", false, func(r *rig, q *queue) {
 			r.receive(q.name, 30)

@@ -68,7 +68,7 @@ func (e *Engine) moveDead(from, to *queue, m *message) {
 		moved.Base = e.now              // [DLQ-26]
 		moved.Dedup = moved.ID.String() // [DLQ-27]
 	}
-	e.hand(from, to, m, moved)
+	e.hand(from, to, m, moved, row.OutcomeDeadLettered)
 	e.tally(from).DeadLetters.Add(1)
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
 		e.stir(to)
@@ -76,7 +76,8 @@ func (e *Engine) moveDead(from, to *queue, m *message) {
 }
 
 // hand moves a message that has a source to another queue as moved, with the receives it has had.
-func (e *Engine) hand(from, to *queue, m, moved *message) {
+// Kind is its outcome.
+func (e *Engine) hand(from, to *queue, m, moved *message, kind row.OutcomeKind) {
 	moved.Flags = row.FlagScheduled
 	moved.Arrived = e.now
 	moved.Delivery = row.Delivery{
@@ -87,25 +88,29 @@ func (e *Engine) hand(from, to *queue, m, moved *message) {
 		LastReceive:  m.LastReceive,
 		Origin:       !to.fifo(),
 	}
-	e.transfer(from, to, m, moved)
+	e.transfer(from, to, m, moved, kind)
 	if moved.Origin {
 		e.addMark(&to.origin, originPos(moved))
 		to.expiry = min(to.expiry, moved.Base+to.row.Attributes.Retention())
 	}
 }
 
-// transfer removes a message from its queue and enters it into another one as moved.
-func (e *Engine) transfer(from, to *queue, m, moved *message) {
+// transfer removes a message from its queue and enters it into another one as moved. Kind is its
+// outcome.
+func (e *Engine) transfer(from, to *queue, m, moved *message, kind row.OutcomeKind) {
+	e.prepareEnd(from, m)
 	carried := e.contentOf(from, m)
-	e.transferAs(from, to, m, moved, carried, content{head: carried})
+	e.transferAs(from, to, m, moved, kind, carried, content{head: carried})
 }
 
 // transferAs is transfer for a message that is carried by its queue and gets another content.
-func (e *Engine) transferAs(from, to *queue, m, moved *message, carried []byte, c content) {
+func (e *Engine) transferAs(
+	from, to *queue, m, moved *message, kind row.OutcomeKind, carried []byte, c content,
+) {
 	before, told := balanceOf(from, to), e.storyOf(from, m)
 	e.countTimeout(from, m)
 	e.keep(from, m, carried)
-	e.remove(from, m)
+	e.remove(from, m, ending{kind, to.name})
 	moved.Seq = to.st.NextSeq
 	moved.Away, moved.Fence = true, m.Fence+uint64(m.Delivery.Generation) // [ID-4]
 	to.st.NextSeq++
@@ -120,6 +125,9 @@ func (e *Engine) transferAs(from, to *queue, m, moved *message, carried []byte, 
 
 // contentOf reads the content of a message, whose row must be visible.
 func (e *Engine) contentOf(q *queue, m *message) []byte {
+	if m.remains != nil {
+		return m.remains.content
+	}
 	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, ok := e.rows.get(k)
 	if ok {

@@ -75,6 +75,9 @@ type Command struct {
 	// neither delivered nor removed.
 	HoldExpiry bool
 
+	// NoHistory says that the disk is nearly full. Messages that end leave no outcome. [HIST-6]
+	NoHistory bool
+
 	// Seed is where identities come from: message IDs and queue incarnations.
 	Seed [16]byte
 
@@ -82,10 +85,11 @@ type Command struct {
 }
 
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
-// actions; Nack; Peek, PeekQueues, PeekGroups, Gauges, Find, Follow, Survey, News, SurveyTasks,
-// ListTasks, ShowTask, CountTask and ListActions, which observe; StartTask, ChangeTask, Replace and
-// ReleaseGroup; PutDocument; GetRecord, PutRecord, DeleteRecord and ListRecords; and Start, Stamp,
-// Hold, Sweep, SweepRecords and MoveStep, which are the broker's own.
+// actions; Nack; Peek, PeekQueues, PeekGroups, Gauges, Find, History, Follow, Survey, News,
+// SurveyTasks, ListTasks, ShowTask, CountTask and ListActions, which observe; StartTask,
+// ChangeTask, Replace and ReleaseGroup; PutDocument; GetRecord, PutRecord, DeleteRecord and
+// ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords and MoveStep, which are the broker's
+// own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations
@@ -119,8 +123,11 @@ type Engine struct {
 	rows rows
 	sys  system
 
-	now    int64
-	hold   bool
+	now  int64
+	hold bool
+
+	noHistory bool
+
 	queues map[QueueName]*queue
 	recent list.List // of queues in memory, the one used longest ago first
 	bytes  int       // about what their windows take together
@@ -163,7 +170,7 @@ func (e *Engine) Apply(c Command) error {
 	if c.HoldExpiry != (e.sys.HeldFrom != 0) {
 		e.noteHold(c.HoldExpiry)
 	}
-	e.now, e.hold = c.Now, c.HoldExpiry
+	e.now, e.hold, e.noHistory = c.Now, c.HoldExpiry, c.NoHistory
 	e.rows.boundary()
 	if err := c.Op.apply(e, &c); err != nil {
 		return err // not the nil *Error, which would be an error

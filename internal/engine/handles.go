@@ -97,7 +97,7 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 		t.DeletedStale.Add(1)
 	default:
 		t.AddDeleted(e.now - m.LastReceive)
-		e.remove(q, m)
+		e.remove(q, m, endDeleted)
 	}
 	return nil
 }
@@ -105,6 +105,9 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 // prepareDeletes comes before the first delete of a command. A delete can make room at the
 // in-flight limit [LIM-4], and on a FIFO queue it can open a group [FIFO-22].
 func (e *Engine) prepareDeletes(q *queue, handles ...*Handle) {
+	if q.past != nil {
+		e.prepareOutcomes(q, handles)
+	}
 	if !q.fifo() {
 		e.stirFull(q)
 		return
@@ -113,6 +116,17 @@ func (e *Engine) prepareDeletes(q *queue, handles ...*Handle) {
 	for _, h := range handles {
 		if m, err := e.resolve(q, h); err == nil && m != nil {
 			e.prepareLeave(q, m, len(handles))
+		}
+	}
+}
+
+// prepareOutcomes reads what outcomes keep of the messages that deletes will remove.
+func (e *Engine) prepareOutcomes(q *queue, handles []*Handle) {
+	for _, h := range handles {
+		m, err := e.resolve(q, h)
+		if err == nil && m != nil && m.Delivery.Generation == h.Generation &&
+			e.errExpired(q, m, h) == nil {
+			e.prepareEnd(q, m)
 		}
 	}
 }

@@ -21,7 +21,8 @@ type message struct {
 
 	// inside says of a message of a standard queue that was never handed out that others before it
 	// may stay fresh when it is removed.
-	inside bool
+	inside  bool
+	remains *remains // what its outcome keeps, from prepareEnd until the message is removed
 }
 
 // metas yields the messages with lo <= seq < hi.

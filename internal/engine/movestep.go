@@ -169,7 +169,7 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 // redrive moves a message to another queue as a new one. It keeps the lineage of the message. The
 // new id is made from random. [MOVE-11]
 func (e *Engine) redrive(from, to *queue, m *message, random MessageID) {
-	e.transfer(from, to, m, e.redriven(to, m, random, m.Size))
+	e.transfer(from, to, m, e.redriven(to, m, random, m.Size), row.OutcomeMoved)
 	e.tally(from).Moved.Add(1)
 	e.stir(to)
 }

@@ -125,10 +125,13 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 
 // remove ends the life of a message. The caller has taken a fresh message from the front of the
 // window of a standard queue, or calls passRemoved afterwards. It has called prepareLeave for a
-// FIFO queue.
-func (e *Engine) remove(q *queue, m *message) {
+// FIFO queue, and prepareEnd for a queue with a history.
+func (e *Engine) remove(q *queue, m *message, end ending) {
 	if m.gone {
 		broken("queue %s: message %d removed twice", q.name.Name, m.Seq)
+	}
+	if q.past != nil {
+		e.record(q, m, end)
 	}
 	if m.hasDelivery {
 		e.unschedule(q, m)

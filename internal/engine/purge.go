@@ -15,6 +15,9 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) *Error {
 		return refuse(CodePurgeInProgress,
 			"Only one PurgeQueue operation on "+op.Queue.Name+" is allowed every 60 seconds.")
 	}
+	if q.past != nil && !e.ready(q) {
+		return ErrAgain // what has expired before has its outcome [HIST-4]
+	}
 	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts
 	// as the handle of a deleted message. [PURGE-5]
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))

@@ -30,6 +30,8 @@ type queue struct {
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
 
+	past *past // of a queue with a history, else nil
+
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
 	expiry int64
 
@@ -136,6 +138,7 @@ func (e *Engine) stale(name QueueName, stored row.Queue) *queue {
 func (e *Engine) load(name QueueName, stored row.Queue, st row.State) *queue {
 	q := &queue{name: name.Clone(), row: stored, st: st}
 	q.forget()
+	q.readExtensions()
 	e.add(q)
 	return q
 }
@@ -197,6 +200,9 @@ func (q *queue) save(e *Engine) {
 	}
 	if q.fifo() && len(q.changed) > 0 {
 		e.saveGroups(q)
+	}
+	if q.past != nil {
+		e.saveHistory(q)
 	}
 	if q.stDirty {
 		q.stDirty = false
@@ -273,13 +279,16 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
-		fifoSize = 1152, 512, 24, 96, 56, 512, 16, 320
+		fifoSize, bucketSize = 1152, 512, 24, 96, 56, 512, 16, 320, 40
 	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs.of)+q.fresh.len()) +
 		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
 			groupSize*len(q.groups.of) + lineSize*q.lineRoom + q.dedup.bytes()
+	}
+	if q.past != nil {
+		n += bucketSize * cap(q.past.buckets)
 	}
 	return n
 }

@@ -63,7 +63,7 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 	// Everything has been read; from here on it writes.
 	moved := e.redriven(to, m, identity(c.Seed, 0), d.size)
 	moved.Group, moved.Dedup = strings.Clone(d.group.Value), strings.Clone(d.dedup.Value)
-	e.transferAs(q, to, m, moved, carried, d.content)
+	e.transferAs(q, to, m, moved, row.OutcomeReplaced, carried, d.content)
 	e.passRemoved(q, old)
 	e.tally(q).Moved.Add(1)
 	e.stir(to)

@@ -10,13 +10,14 @@ import (
 
 // Workers and redrivers send a message again as a new one: into a dead-letter queue, out of it, or
 // into a parking lot. One attribute, which internal/work/trail documents, carries what they know of
-// the work. The engine reads when the work was first sent [METRIC-24], and for tasks that select by
-// it, why the message failed.
+// the work. The engine reads when the work was first sent [METRIC-24]; for tasks that select by it,
+// why the message failed; and for a history the key of the work [HIST-7].
 
 const (
 	trailAttribute = "tenaq"
 	trailVersion   = "v=1"
 	trailFirstSent = "first-sent="
+	trailKey       = "key="
 )
 
 // firstSentMost bounds how long before its own send a message may claim that its work was first
@@ -26,6 +27,15 @@ const firstSentMost = 365 * 24 * 3600 * 1000
 // firstSentOf returns when the work of a message was first sent, in Unix milliseconds, as its
 // attributes claim; zero if they do not. Drafts call it, so the writer never parses an attribute.
 func firstSentOf(attributes []Attribute) int64 {
+	at, err := strconv.ParseInt(trailField(attributes, trailFirstSent), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(at, 0)
+}
+
+// trailField returns a field of the attribute, as it is written there; empty if it has none.
+func trailField(attributes []Attribute, name string) string {
 	for i := range attributes {
 		a := &attributes[i]
 		if a.Name != trailAttribute || row.IsBinary(a.Type) {
@@ -33,20 +43,16 @@ func firstSentOf(attributes []Attribute) int64 {
 		}
 		fields, ok := strings.CutPrefix(a.String, trailVersion+"&")
 		if !ok {
-			return 0 // another version may mean something else
+			return "" // another version may mean something else
 		}
 		for field := range strings.SplitSeq(fields, "&") {
-			if text, ok := strings.CutPrefix(field, trailFirstSent); ok {
-				at, err := strconv.ParseInt(text, 10, 64)
-				if err != nil {
-					return 0
-				}
-				return max(at, 0)
+			if text, ok := strings.CutPrefix(field, name); ok {
+				return text
 			}
 		}
-		return 0
+		return ""
 	}
-	return 0
+	return ""
 }
 
 // firstSent is when the work of a message that is sent now was first sent. Clients write the

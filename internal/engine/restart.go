@@ -47,6 +47,10 @@ func (e *Engine) ready(q *queue) bool {
 		return false
 	}
 	e.rows.boundary()
+	if q.past != nil {
+		e.keepHistory(q)
+		e.rows.boundary()
+	}
 	if !e.expire(q) {
 		return false
 	}

@@ -97,7 +97,14 @@ func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
 // expire removes what has expired and reports whether nothing expired is left.
 func (e *Engine) expire(q *queue) (done bool) {
 	retention := q.row.Attributes.Retention()
+	var recorded int64
+	if q.past != nil {
+		recorded = q.past.written
+	}
 	for range expirySteps {
+		if q.past != nil && q.past.written-recorded > moveBytesMax {
+			return false
+		}
 		if e.hold || e.now < q.expiry {
 			return true
 		}
@@ -119,18 +126,24 @@ func (e *Engine) expire(q *queue) (done bool) {
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	over := q.origin.between(e, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
 	var gone []*message
+	size := int64(0)
 	for _, o := range over {
-		gone = append(gone, e.mustFind(q, row.Pos{Seq: o.Seq}))
+		m := e.mustFind(q, row.Pos{Seq: o.Seq})
+		if size += m.Size; q.past != nil && len(gone) > 0 && size > moveBytesMax {
+			break
+		}
+		e.prepareEnd(q, m)
+		gone = append(gone, m)
 	}
 	next = row.MaxTime
 	switch {
-	case len(over) == expiryPiece:
+	case len(over) == expiryPiece || len(gone) < len(over):
 		next = e.now
 	case q.origin.load(e, len(over)):
 		next = q.origin.at(len(over)).At + retention
 	}
 	for _, m := range gone {
-		e.remove(q, m)
+		e.remove(q, m, endExpired)
 	}
 	e.countExpired(q, len(gone))
 	e.rows.boundary()
@@ -144,15 +157,16 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	switch {
 	case s == nil:
 		return e.now + retention
-	case e.now >= s.Sent+retention && !q.fifo() && !e.hasElders(q, s.Sent):
+	case e.now >= s.Sent+retention && !q.fifo() && !e.hasElders(q, s.Sent) && q.past == nil:
 		e.expireSegment(q, id, s)
 		return e.now
 	}
 	return e.expirePiece(q, id, s, retention)
 }
 
-// expireSegment removes every message of a segment of a standard queue that has no elders. To find
-// elders among messages that were never handed out, it would have to read them all.
+// expireSegment removes every message of a segment of a standard queue that has no elders and no
+// history. To find elders among messages that were never handed out, or to keep their outcomes, it
+// would have to read them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
@@ -222,12 +236,14 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 	lo, hi := q.bounds(id, &s.Segment)
 	var over []*message
 	next = e.now
+	size := int64(0)
 	for m := range e.metas(q, lo, hi) {
 		if s.First = m.Seq; !m.Expired(e.now, retention) {
 			next = m.Base + retention
 			break
 		}
-		if len(over) == expiryPiece {
+		size += m.Size
+		if len(over) == expiryPiece || q.past != nil && len(over) > 0 && size > moveBytesMax {
 			break
 		}
 		over = append(over, &message{Meta: m, hasMeta: true})
@@ -238,6 +254,7 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 			placed.Meta, placed.hasMeta = m.Meta, true
 			over[i] = placed
 		}
+		e.prepareEnd(q, over[i])
 		if q.fifo() {
 			leaving[m.Group]++
 			e.prepareLeave(q, m, leaving[m.Group])
@@ -245,7 +262,7 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 	}
 	for _, m := range over {
 		q.fresh.drop(m.Seq + 1)
-		e.remove(q, m)
+		e.remove(q, m, endExpired)
 	}
 	e.countExpired(q, len(over))
 	if q.fifo() && len(over) > 0 {

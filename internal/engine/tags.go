@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tenaq/internal/engine/row"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -47,9 +48,8 @@ func checkTag(t Tag) *Error {
 		return invalid("Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
 	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]
 		return invalid("Tag keys beginning with aws: are reserved.")
-	case strings.HasPrefix(t.Key, "tenaq:"): // [TAG-10]
-		return invalid("This server has no extension named by the tag " + t.Key +
-			"; leave the tag out.")
+	case strings.HasPrefix(t.Key, extensionPrefix): // [TAG-10]
+		return checkExtension(t)
 	}
 	return nil
 }
@@ -82,7 +82,11 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
+	if _, keeps := searchTag(tags, row.HistoryTag); keeps && q.past == nil && !e.ready(q) {
+		return ErrAgain // what has expired before leaves no outcome [HIST-1]
+	}
 	q.row.Tags = tags
+	e.applyExtensions(q)
 	e.writeRow(q)
 	return nil
 }
@@ -104,6 +108,7 @@ func (op *UntagQueue) apply(e *Engine, _ *Command) *Error {
 	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool {
 		return slices.Contains(op.Keys, t.Key)
 	})
+	e.applyExtensions(q)
 	e.writeRow(q)
 	return nil
 }

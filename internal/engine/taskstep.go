@@ -132,7 +132,7 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 	case TaskDelete:
 		e.countTimeout(q, m.message)
 		e.tally(q).AddDeleted(0)
-		e.remove(q, m.message)
+		e.remove(q, m.message, endRemoved)
 	}
 }
 
@@ -142,7 +142,7 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 func (e *Engine) park(from, to *queue, m *message) {
 	moved := &message{Meta: m.Meta, hasMeta: true}
 	moved.Source, moved.Base = cmp.Or(m.Source, e.arn(from.name)), e.now
-	e.hand(from, to, m, moved)
+	e.hand(from, to, m, moved, row.OutcomeParked)
 	e.tally(from).Moved.Add(1)
 	e.stir(to)
 }

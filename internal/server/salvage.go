@@ -23,6 +23,7 @@ type Salvaged struct {
 	// queues whose name and settings cannot be read and of which no message was found
 	LostRows  int      `json:"queuesLost"`
 	Cancelled int      `json:"tasksCancelled"` // move tasks that were running
+	Outcomes  int64    `json:"outcomesLost"`   // of histories, as far as their rows were found
 	Verified  Verified `json:"verified"`
 
 	Records     int `json:"recordsKept"` // of programs, such as claims
@@ -146,6 +147,7 @@ func (s *Salvaged) complete(store *pebblekv.Store, read *pebblekv.Salvage) {
 	b.Force()()
 	s.Store, s.LostRows, s.Cancelled = store.ID().String(), out.Lost, out.Cancelled
 	s.Records, s.LostRecords = out.Records, out.LostRecords
+	s.Outcomes = out.Outcomes
 	s.Damage, s.Queues = append([]pebblekv.Damage{}, read.Damage...), []SalvagedQueue{}
 	for _, q := range out.Queues {
 		s.Kept, s.Lost = s.Kept+q.Kept, s.Lost+q.Lost

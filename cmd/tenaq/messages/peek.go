@@ -103,7 +103,7 @@ func (f *peekFlags) printMessages(
 		return a.PrintJSON(list)
 	}
 	if len(list.Messages) > 0 {
-		if err := a.PrintTable(messageTable(list.Messages, f.bodies)); err != nil {
+		if err := a.PrintTable(messageTable(list.Messages)); err != nil {
 			return err
 		}
 	} else {
@@ -115,48 +115,29 @@ func (f *peekFlags) printMessages(
 	return nil
 }
 
-// messageTable omits columns that are empty for all messages.
-func messageTable(messages []cli.Peeked, bodies bool) cli.Table {
-	columns := []struct {
-		head   string
-		always bool
-		cell   func(m *cli.Peeked) string
-	}{
-		{"MESSAGE", true, func(m *cli.Peeked) string { return m.ID }},
-		{"STATE", true, func(m *cli.Peeked) string { return m.State }},
-		{"AGE", true, func(m *cli.Peeked) string {
+func messageTable(messages []cli.Peeked) cli.Table {
+	return cli.TableOf(messages, []cli.Column[cli.Peeked]{
+		cli.Always("MESSAGE", func(m *cli.Peeked) string { return m.ID }),
+		cli.Always("STATE", func(m *cli.Peeked) string { return m.State }),
+		cli.Always("AGE", func(m *cli.Peeked) string {
 			return cli.RoughDuration(time.Duration(m.AgeMS) * time.Millisecond)
-		}},
-		{"RECEIVES", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Receives, 10) }},
-		{"SIZE", true, func(m *cli.Peeked) string { return strconv.FormatInt(m.Size, 10) }},
-		{"VISIBLE", false, (*cli.Peeked).Visible},
-		{"GROUP", false, func(m *cli.Peeked) string { return m.Group }},
-		{"FROM", false, func(m *cli.Peeked) string { return cli.QueueNameOf(m.Source) }},
-		{"KEY", false, func(m *cli.Peeked) string { return m.Key }},
-		{"ATTEMPTS", false, func(m *cli.Peeked) string {
+		}),
+		cli.Always("RECEIVES", func(m *cli.Peeked) string {
+			return strconv.FormatInt(m.Receives, 10)
+		}),
+		cli.Always("SIZE", func(m *cli.Peeked) string { return strconv.FormatInt(m.Size, 10) }),
+		cli.IfAny("VISIBLE", (*cli.Peeked).Visible),
+		cli.IfAny("GROUP", func(m *cli.Peeked) string { return m.Group }),
+		cli.IfAny("FROM", func(m *cli.Peeked) string { return cli.QueueNameOf(m.Source) }),
+		cli.IfAny("KEY", func(m *cli.Peeked) string { return m.Key }),
+		cli.IfAny("ATTEMPTS", func(m *cli.Peeked) string {
 			return cli.OrEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts))
-		}},
-		{"REASON", false, func(m *cli.Peeked) string {
+		}),
+		cli.IfAny("REASON", func(m *cli.Peeked) string {
 			return cli.FirstWords(m.Reason, cli.PeekReasonTable)
-		}},
-		{"BODY", bodies, (*cli.Peeked).Beginning},
-	}
-	t := cli.Table{Rows: make([][]string, len(messages))}
-	for _, c := range columns {
-		cells, says := make([]string, len(messages)), c.always
-		for i := range messages {
-			cells[i] = c.cell(&messages[i])
-			says = says || cells[i] != ""
-		}
-		if !says {
-			continue
-		}
-		t.Head = append(t.Head, c.head)
-		for i, cell := range cells {
-			t.Rows[i] = append(t.Rows[i], cell)
-		}
-	}
-	return t
+		}),
+		cli.IfAny("BODY", (*cli.Peeked).Beginning),
+	})
 }
 
 func (f *peekFlags) printQueues(

@@ -227,6 +227,10 @@ func printSalvaged(a *cli.App, r *salvageResult) error {
 		fmt.Fprintf(&text, "%s kept, at least %d lost\n",
 			cli.Counted(r.Records, "record", "records"), r.LostRecords)
 	}
+	if n := r.Outcomes; n > 0 {
+		fmt.Fprintf(&text, "%s lost from the history of queues\n",
+			cli.Counted(n, "outcome is", "outcomes are"))
+	}
 	fmt.Fprintf(&text, "%s: store %s, salvaged from %s: %s kept, at least %d lost\n", r.Dir,
 		r.Store, r.Source, cli.Counted(r.Kept, "message", "messages"), r.Lost)
 	return a.PrintText(text.String())

@@ -173,13 +173,18 @@ func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
 	if most == 0 {
 		return true
 	}
-	body := content.Body
-	if len(body) > most {
-		for most > 0 && !utf8.RuneStart(body[most]) {
-			most--
-		}
-		body, m.BodyCut = body[:most], true
-	}
-	m.Body = &body
+	body, cut := beginning(content.Body, most)
+	m.Body, m.BodyCut = &body, cut
 	return true
+}
+
+// beginning returns at most so many bytes of a body, cut between characters.
+func beginning(body string, most int) (text string, cut bool) {
+	if len(body) <= most {
+		return body, false
+	}
+	for most > 0 && !utf8.RuneStart(body[most]) {
+		most--
+	}
+	return body[:most], true
 }

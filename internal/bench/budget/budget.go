@@ -90,6 +90,9 @@ var Lines = []Line{
 	{"batch", "lives in batches of ten, against the engine alone on the same disk", []bound{
 		atLeast("rate", 0.50, 0.07),
 	}, 512 << 20, served(measureBatch)},
+	{"history", "lives on a queue that keeps a history, against one that does not", []bound{
+		atLeast("rate", 0.80, 0.20),
+	}, 2 << 30, served(measureHistory)},
 	{"depth", "10 million messages (short: 200,000), against an empty queue", []bound{
 		atLeast("send", 0.90, 0.40),
 		atLeast("life", 0.90, 0.40),

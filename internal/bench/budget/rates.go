@@ -35,6 +35,22 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 	return []measure{{"rate", ratio, note}}, err
 }
 
+// measureHistory compares lives on a queue that keeps a history with lives on one that does not.
+func measureHistory(ctx context.Context, e *env) ([]measure, error) {
+	w := bench.Work{Kind: bench.Life}
+	without, err := e.contender("without", w)
+	if err != nil {
+		return nil, err
+	}
+	w.Tags = map[string]string{"tenaq:history": "1d/1GiB"}
+	with, err := e.contender("with", w)
+	if err != nil {
+		return nil, err
+	}
+	ratio, note, err := e.compare(ctx, without, with)
+	return []measure{{"rate", ratio, note}}, err
+}
+
 // measureLatency sends at half of the rate that the closed loop has just reached. Meanwhile it
 // forces writes of its own to the same disk, so that both see the same machine. In turns, a server
 // that does nothing gets the same rate, and its latency is in the note.

@@ -147,6 +147,7 @@ func (p *Policies) Allow(
 
 // alike are the actions of /v1 that show or do what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
+	"tenaq:SearchHistory": "sqs:ReceiveMessage",
 	"tenaq:FollowMessage": "sqs:SendMessage", "tenaq:GetQueue": "sqs:GetQueueAttributes",
 	"tenaq:Nack":         "sqs:ChangeMessageVisibility",
 	"tenaq:ReleaseGroup": "sqs:ChangeMessageVisibility"}

@@ -51,6 +51,7 @@ func init() {
 		"actions":     (*Player).actions,
 		"groups":      (*Player).groups,
 		"release":     (*Player).release,
+		"history":     (*Player).history, // not of SQS
 
 		// Shorthands.
 		"counters":     (*Player).counters,    // get, for the three counters
@@ -63,16 +64,17 @@ func init() {
 		"tag-many": (*Player).tagMany,
 
 		// The world around the engine.
-		"advance": (*Player).advance,
-		"hold":    (*Player).holdExpiry,
-		"config":  (*Player).config,
-		"restart": (*Player).restart,
-		"stamp":   (*Player).stamp,
-		"sweep":   (*Player).sweep,
-		"turn":    (*Player).beginTurn,
-		"end":     (*Player).endTurn,
-		"rows":    (*Player).rows,
-		"stirred": (*Player).stirred,
+		"advance":   (*Player).advance,
+		"hold":      (*Player).holdExpiry,
+		"disk-full": (*Player).noHistory,
+		"config":    (*Player).config,
+		"restart":   (*Player).restart,
+		"stamp":     (*Player).stamp,
+		"sweep":     (*Player).sweep,
+		"turn":      (*Player).beginTurn,
+		"end":       (*Player).endTurn,
+		"rows":      (*Player).rows,
+		"stirred":   (*Player).stirred,
 
 		// What the broker does by itself.
 		"move-step":    (*Player).moveStep,

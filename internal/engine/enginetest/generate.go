@@ -13,6 +13,7 @@ type Generator struct {
 	r      *rand.Rand
 	names  []string // of queues; those that come twice are used more often
 	dead   bool     // there are dead-letter queues and move tasks
+	past   bool     // there are histories
 	large  bool     // more messages than fit into one segment, or move at a time
 	opened int      // commands until the turn that the script opened ends
 	held   bool     // expiry is held
@@ -44,6 +45,7 @@ func NewGenerator(seed uint64) *Generator {
 	case 4:
 		g.names, g.dead = slices.Concat(standardNames, fifoNames), true
 	}
+	g.past = g.chance(2)
 	limit := g.one("3", "4", "20", "100000")
 	if g.large = g.chance(60); g.large {
 		limit = g.one("20", "100000", "100000")
@@ -55,6 +57,9 @@ func NewGenerator(seed uint64) *Generator {
 	})
 	for _, q := range first {
 		g.create(q)
+	}
+	if g.past {
+		g.emit("tag q=%s tenaq:history=8760h", first[0])
 	}
 	if g.dead {
 		for _, q := range first {
@@ -147,6 +152,7 @@ func (g *Generator) message(q string) string {
 	if g.chance(6) {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
 			"tenaq:String=v=1&reason=no-answer-9",
+			"tenaq:String=v=1&key="+g.one("w1", "w2", "w%203"),
 			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000",
 				"9999999999999")) + ")"
 	}
@@ -200,6 +206,8 @@ func (g *Generator) more(receipts int) {
 	q := g.name()
 	message := func() string { return g.message(q) }
 	switch n := g.r.IntN(1000); {
+	case g.past && g.chance(30):
+		g.history(q)
 	case g.dead && g.chance(7):
 		g.deadStep(q)
 	case g.chance(20):
@@ -258,6 +266,8 @@ func (g *Generator) more(receipts int) {
 	case n < 842:
 		g.emit("tag q=%s %s=%s", q, g.one("k", "l", "m"), g.one("1", "2"))
 		g.emit("tags q=%s", q)
+	case n < 844:
+		g.history(q)
 	case n < 845:
 		g.emit("list-queues%s", g.maybe("max", "1", "2"))
 	case n < 852:
@@ -279,6 +289,25 @@ func (g *Generator) more(receipts int) {
 	}
 	if len(g.queue) == 0 {
 		g.more(receipts) // what was drawn made no sense here
+	}
+}
+
+// history switches a history on or off, or searches it. It is longer than any script, because what
+// expires ends when somebody looks.
+func (g *Generator) history(q string) {
+	switch g.r.IntN(12) {
+	case 0, 1:
+		g.emit("tag q=%s tenaq:history=%s", q, g.one("8760h", "8760h/1TiB"))
+	case 2:
+		g.emit("untag q=%s tenaq:history", q)
+	case 3, 4, 5:
+		g.emit("history q=%s sorted show=(sent, received, story)%s", q,
+			g.maybe("max", "1", "3", "1000"))
+	default:
+		g.emit("history q=%s sorted%s%s%s%s%s", q, g.maybe("key", "w1", "w2"),
+			g.maybe("group", "g1", "g2"),
+			g.maybe("outcome", "deleted", "expired", "moved", "parked"),
+			g.maybe("from", "1s", "1m"), g.maybe("text", "x", "l"))
 	}
 }
 

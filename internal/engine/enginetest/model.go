@@ -52,6 +52,7 @@ type modelQueue struct {
 	attributes  map[string]string
 	tags        []engine.Tag
 	messages    []*modelMessage // those that live, in the order in which they came
+	outcomes    []modelOutcome  // if it keeps a history
 
 	// Of FIFO queues: the first send, and the last receive, under each key.
 	sends    map[modelKey]modelSend
@@ -192,6 +193,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 			return modelRefusal(engine.CodePurgeInProgress,
 				"Only one PurgeQueue operation on %s is allowed every 60 seconds.", name.Name)
 		}
+		if _, on := q.historyAge(); on {
+			m.settle(q)
+		}
 		q.messages, q.sends, q.attempts = nil, nil, nil
 		q.purged, q.boot = m.now, m.boot
 		q.space++
@@ -206,11 +210,19 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 	case *engine.SetQueueAttributes:
 		no = m.set(q, op.Values)
 	case *engine.TagQueue:
+		if slices.ContainsFunc(op.Tags, func(t engine.Tag) bool { return t.Key == historyTag }) {
+			m.settle(q) // by the tags as they were
+		}
 		q.tag(op.Tags)
 	case *engine.UntagQueue:
 		q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool {
 			return slices.Contains(op.Keys, t.Key)
 		})
+		if _, on := q.historyAge(); !on {
+			q.outcomes = nil
+		}
+	case *engine.History:
+		no = m.history(q)
 	case *engine.ListQueueTags:
 		op.Tags = slices.Clone(q.tags)
 	case *engine.ListDeadLetterSourceQueues:

@@ -61,6 +61,7 @@ func (m *Model) exhausted(q *modelQueue, msg *modelMessage) bool {
 func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 	target := m.queues[m.redrive(q.attributes["RedrivePolicy"]).target]
 	q.remove(msg)
+	m.end(q, msg, "dead_lettered", target.name)
 	m.countTimeout(q, msg)
 	m.of(q).DeadLetters.Add(1)
 	m.of(target).Arrived.Add(1)

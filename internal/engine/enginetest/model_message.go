@@ -44,7 +44,11 @@ func (m *Model) settle(q *modelQueue) {
 	if !m.hold {
 		n := len(q.messages)
 		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool {
-			return q.expired(msg, m.now)
+			if q.expired(msg, m.now) {
+				m.end(q, msg, "expired", engine.QueueName{})
+				return true
+			}
+			return false
 		})
 		m.of(q).Expired.Add(int64(n - len(q.messages)))
 	}
@@ -75,6 +79,17 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 		m.remember(q, e, msg)
 	}
 	return engine.Sent{ID: msg.id, Sequence: q.sequence(msg)}
+}
+
+// workKey is the key of the work of a message.
+func workKey(e *engine.Entry) string {
+	for _, a := range e.Attributes {
+		if fields, err := url.ParseQuery(a.String.Value); a.Name == "tenaq" && err == nil &&
+			fields.Get("v") == "1" {
+			return fields.Get("key")
+		}
+	}
+	return ""
 }
 
 // firstSent is when the work of a message was first sent. [METRIC-24]
@@ -310,6 +325,7 @@ func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
 		m.of(q).DeletedStale.Add(1)
 	default:
 		m.of(q).Deleted.Add(1)
+		m.end(q, msg, "deleted", engine.QueueName{})
 		q.remove(msg)
 	}
 	return no

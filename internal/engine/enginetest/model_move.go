@@ -241,15 +241,18 @@ func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, f
 		case target == nil:
 			return moved, string(engine.CodeNoQueue)
 		}
-		m.moveBack(q, target, msg, msg.entry)
+		m.moveBack(q, target, msg, msg.entry, "moved")
 		moved++
 	}
 	return moved, failure
 }
 
-// moveBack makes a message a new one in another queue. [MOVE-11]
-func (m *Model) moveBack(q, to *modelQueue, msg *modelMessage, entry engine.Entry) *modelMessage {
+// moveBack makes a message a new one in another queue, and gives the old one an outcome. [MOVE-11]
+func (m *Model) moveBack(
+	q, to *modelQueue, msg *modelMessage, entry engine.Entry, outcome string,
+) *modelMessage {
 	q.remove(msg)
+	m.end(q, msg, outcome, to.name)
 	m.countTimeout(q, msg)
 	m.of(q).Moved.Add(1)
 	m.of(to).Arrived.Add(1)

@@ -129,11 +129,12 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 		taken++
 		switch op.Work {
 		case engine.TaskMove:
-			m.moveBack(q, to, msg, msg.entry)
+			m.moveBack(q, to, msg, msg.entry, "moved")
 		case engine.TaskPark:
 			m.park(q, to, msg)
 		case engine.TaskDelete:
 			q.remove(msg)
+			m.end(q, msg, "removed", engine.QueueName{})
 			m.countTimeout(q, msg)
 			m.of(q).Deleted.Add(1)
 		}
@@ -150,6 +151,7 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 
 func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 	q.remove(msg)
+	m.end(q, msg, "parked", to.name)
 	m.countTimeout(q, msg)
 	m.of(q).Moved.Add(1)
 	m.of(to).Arrived.Add(1)
@@ -384,7 +386,7 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 	if no := to.check(e, "are invalid"); no != nil {
 		return no
 	}
-	moved := m.moveBack(q, to, msg, e)
+	moved := m.moveBack(q, to, msg, e, "replaced")
 	moved.dedup = e.Dedup.Value
 	op.Sent = engine.Sent{ID: moved.id, Sequence: to.sequence(moved)}
 	m.note(q.name.Account, op.By, "Replace", q.name.Name, fmt.Sprintf("%s by %s in %s", msg.id,

@@ -26,6 +26,9 @@ type Machine interface {
 	// Do carries out one request. Its operation then has the answer.
 	Do(Request) error
 
+	// ReadHistory reads a page of the search that Do has just prepared.
+	ReadHistory(*engine.History) (page []engine.Outcome, next string)
+
 	// Tally is what was counted since the first Start.
 	Tally() *tally.Queues
 }
@@ -43,8 +46,11 @@ type Player struct {
 	world   *World // the machine, when it is one
 	cfg     engine.Config
 
-	now   int64
-	hold  bool
+	now  int64
+	hold bool
+
+	noOutcomes bool // because the disk is full
+
 	count uint64 // of requests, for their seeds
 
 	sent    map[engine.MessageID]*sentMessage
@@ -136,7 +142,8 @@ func (p *Player) Receipts() int { return len(p.handles) }
 // do submits an operation. A refusal is returned as the text of an answer.
 func (p *Player) do(op engine.Op, entries ...engine.Entry) (refusal string, err error) {
 	p.count++
-	r := Request{Command: engine.Command{Now: p.now, HoldExpiry: p.hold, Op: op}, Entries: entries}
+	r := Request{Command: engine.Command{Now: p.now, HoldExpiry: p.hold,
+		NoHistory: p.noOutcomes, Op: op}, Entries: entries}
 	binary.BigEndian.PutUint64(r.Seed[:], p.count*0x9e3779b97f4a7c15)
 	binary.BigEndian.PutUint64(r.Seed[8:], p.count)
 	err = p.machine.Do(r)

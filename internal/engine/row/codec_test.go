@@ -44,6 +44,11 @@ type movedRow struct {
 	At Place
 }
 
+type readOutcome struct {
+	Outcome Outcome
+	Inline  string
+}
+
 type readMeta struct {
 	Meta   Meta
 	Inline string
@@ -180,6 +185,15 @@ func samples() []sample {
 		stored, known := DecodeQueue(v)
 		return namedQueue{name, stored}, ok && known
 	}
+	bucket := Bucket{First: 17, Count: 4, Bytes: 4000, From: sampleTime - 5, Until: sampleTime}
+	ended := Outcome{Number: 18, Kind: OutcomeMoved, Ended: sampleTime, Receives: 300, Deliveries: 301, FirstReceive: sampleTime - 2,
+		LastReceive: sampleTime - 1, Key: "order-17", To: sampleName, Story: &story, Meta: moved}
+	deleted := Outcome{Number: 19, Kind: OutcomeDeleted, Ended: sampleTime, Receives: 1, Deliveries: 1, FirstReceive: sampleTime, LastReceive: sampleTime, Meta: plain}
+	outcome := func(k, v []byte) (any, bool) {
+		kind, number, known := HistoryKindOf(k)
+		o, content, ok := DecodeOutcome(number, v)
+		return readOutcome{o, string(content)}, ok && known && kind == HistoryOutcome
+	}
 	return []sample{
 		{"system", SystemKey(), nil, readSystem, sys},
 		{"system-2", SystemKey(), nil, readSystem, held},
@@ -233,6 +247,20 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(DecodeDedup(v)) }, sent},
 		{"dedup-receive", DedupKey(sampleSpace, sampleTime/DedupBucket, DedupHash(sampleID)), received.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeDedup(v)) }, received},
+		{"bucket", BucketKey(sampleIncarned, 17), bucket.Encode(nil), func(k, v []byte) (any, bool) {
+			first, _ := BucketOf(k)
+			return any2(DecodeBucket(first, v))
+		}, bucket},
+		{"outcome", AppendHistoryKey(nil, sampleIncarned, 17, HistoryOutcome, 19), deleted.Meta.Encode(deleted.EncodeHead(nil), []byte("content")),
+			outcome, readOutcome{deleted, "content"}},
+		{"outcome-moved", AppendHistoryKey(nil, sampleIncarned, 17, HistoryOutcome, 18), ended.Meta.Encode(ended.EncodeHead(nil), nil),
+			outcome, readOutcome{ended, ""}},
+		{"outcome-content", AppendHistoryKey(nil, sampleIncarned, 17, HistoryContent, 18), content.Encode(),
+			func(_, v []byte) (any, bool) { return any2(DecodeContent(v)) }, content},
+		{"history-index", AppendMarkKey(nil, sampleIncarned, 17, MarkOf(MarkGroup, "customer-7"), 18), []byte{Version}, func(k, v []byte) (any, bool) {
+			kind, number, ok := HistoryKindOf(k)
+			return number, ok && kind == HistoryIndex && ReadMark(v)
+		}, uint64(18)},
 		{"origin", OriginRows.Key(sampleSpace, p), []byte{Version}, func(k, v []byte) (any, bool) {
 			_, ok := OriginRows.Read(v)
 			return PosOf(k[SpacePrefixLen:]), ok
@@ -320,7 +348,7 @@ func TestFormats(t *testing.T) {
 			if s.Name == "source" {
 				break // everything is in its key
 			}
-			if s.Name == "message" && n >= len(stored[1])-len("content") {
+			if (s.Name == "message" || s.Name == "outcome") && n >= len(stored[1])-len("content") {
 				break // a message row ends with its content, whatever that is
 			}
 			if short, ok := tryRead(s, stored[0], stored[1][:n]); ok {
@@ -516,4 +544,40 @@ func FuzzKeys(f *testing.F) {
 type indexRow[T any] struct {
 	Pos
 	Value T
+}
+
+func FuzzOutcome(f *testing.F) {
+	seed(f, "outcome", "outcome-moved")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, content, ok := DecodeOutcome(7, b)
+		if !ok {
+			return
+		}
+		again, same, ok := DecodeOutcome(7, o.Meta.Encode(o.EncodeHead(nil), content))
+		if !ok || !reflect.DeepEqual(again, o) || !bytes.Equal(same, content) {
+			t.Errorf("%+v with %q comes back as %+v with %q", o, content, again, same)
+		}
+		for _, m := range o.Marks() {
+			kind, number, ok := HistoryKindOf(AppendMarkKey(nil, sampleIncarned, 3, m, 7))
+			if !ok || kind != HistoryIndex || number != 7 {
+				t.Errorf("a mark reads as kind %d of outcome %d", kind, number)
+			}
+		}
+	})
+}
+
+// The rows of an index that have a mark come in the order from new to old, and only those before a
+// number are in its span.
+func TestMarkSpan(t *testing.T) {
+	m := MarkOf(MarkGroup, "g")
+	at := func(n uint64) string { return string(AppendMarkKey(nil, sampleIncarned, 5, m, n)) }
+	s := MarkSpan(sampleIncarned, 5, m, 9)
+	for n := uint64(5); n < 12; n++ {
+		if at(n) <= at(n+1) {
+			t.Errorf("outcome %d comes before %d", n, n+1)
+		}
+		if in := at(n) >= string(s.Lo) && at(n) < string(s.Hi); in != (n < 9) {
+			t.Errorf("outcome %d is in the span of those before 9: %v", n, in)
+		}
+	}
 }

@@ -57,6 +57,13 @@ type Attribute struct {
 
 func IsBinary(dataType string) bool { return strings.HasPrefix(dataType, "Binary") }
 
+// DecodeContentHead reads all of a content but the body.
+func DecodeContentHead(value []byte) (c Content, ok bool) {
+	r := Codec{B: value, Reading: true}
+	c.head(&r)
+	return c, !r.bad
+}
+
 func DecodeContent(value []byte) (c Content, ok bool) {
 	r := Codec{B: value, Reading: true}
 	c.parts(&r)

@@ -15,6 +15,7 @@ const (
 	FamilyRecord   = 0x09
 	FamilyAction   = 0x0a
 	FamilySpace    = 0x10
+	FamilyHistory  = 0x11
 )
 
 // A Kind says what a row of a space is.

@@ -40,6 +40,12 @@
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
 //	  owner     kind 0E                             the name of the queue
+//	history   11 incarnation ...                    what became of messages, in a queue that keeps it:
+//	  bucket    part 01, first                      outcomes of a while: how many, how large, since when
+//	  outcome   part 02, first, kind 01, number     how a message ended, and its row as it was
+//	  content   part 02, first, kind 02, number     its body and attributes when they are not in that
+//	  index     part 02, first, kind 03, mark,      the outcomes of an id, lineage, key or group,
+//	            number, descending                  the newest first
 //
 // A space is a number that is never used again. Creating or purging a queue takes a new one, and a
 // single range delete drops everything of the old.
@@ -59,6 +65,7 @@
 //     besides.
 //   - A search for one message reads moved by id, and message and owner.
 //   - Records are read by name, and the expiry of records from the front.
+//   - A search of a history reads bucket, and then outcome or index within each.
 //
 // Nothing reads a kind from the front without a low-water key, because the rows before it are the
 // tombstones of everything deleted.

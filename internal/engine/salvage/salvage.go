@@ -30,6 +30,8 @@ func Takes(k []byte) bool {
 	switch {
 	case len(k) == 0:
 		return false
+	case k[0] == row.FamilyHistory:
+		return takesHistory(k)
 	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask,
 		k[0] == row.FamilyDocument, isRecord(k), k[0] == row.FamilyAction:
 		return true
@@ -52,6 +54,7 @@ type Result struct {
 	Queues    []Queue // in the order of their names
 	Lost      int     // queues whose row cannot be read
 	Cancelled int     // move tasks that were running
+	Outcomes  int64   // of the histories of queues that are lost, or cannot be read
 
 	Records     int // of programs, such as claims
 	LostRecords int // those that cannot be read
@@ -72,10 +75,12 @@ type Queue struct {
 func Complete(store kv.Store) Result {
 	s := &salvage{store: store, batch: store.NewBatch(), facts: make(map[uint64]*spaceFacts)}
 	s.survey()
+	s.surveyHistories()
 	s.queues()
 	for i := range s.found {
 		s.space(&s.found[i])
 	}
+	s.histories()
 	s.tasks()
 	s.documents()
 	s.records()

@@ -114,6 +114,9 @@ func (a *run) queue(name row.QueueName, k []byte, stored *row.Queue) {
 		}
 	}
 	a.spaces[stored.Space] = name
+	if slices.ContainsFunc(stored.Tags, func(t row.Tag) bool { return t.Key == row.HistoryTag }) {
+		a.pasts[stored.Incarnation] = name
+	}
 }
 
 // sources compares the index of sources with the redrive policies.
@@ -279,7 +282,7 @@ func (a *run) actions() {
 func (a *run) unknown() {
 	for _, gap := range []row.Span{
 		{Lo: []byte{row.FamilyAction + 1}, Hi: []byte{row.FamilySpace}},
-		{Lo: []byte{row.FamilySpace + 1}, Hi: nil},
+		{Lo: []byte{row.FamilyHistory + 1}, Hi: nil},
 	} {
 		for k := range a.rows(gap) {
 			a.report(row.QueueName{}, k, "this row is of no kind that there is")

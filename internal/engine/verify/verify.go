@@ -52,7 +52,8 @@ const progressEvery = 1 << 16
 
 // Run reads the whole store.
 func (a Verifier) Run() Read {
-	r := &run{Verifier: a, latest: row.MaxTime, spaces: make(map[uint64]row.QueueName)}
+	r := &run{Verifier: a, latest: row.MaxTime, spaces: make(map[uint64]row.QueueName),
+		pasts: make(map[[16]byte]row.QueueName)}
 	r.part(row.QueueName{}, r.system)
 	r.part(row.QueueName{}, r.queues)
 	r.part(row.QueueName{}, r.sources)
@@ -64,6 +65,7 @@ func (a Verifier) Run() Read {
 	r.part(row.QueueName{}, r.records)
 	r.part(row.QueueName{}, r.unknown)
 	r.eachSpace()
+	r.histories()
 	return r.read
 }
 
@@ -73,8 +75,9 @@ type run struct {
 	read   Read
 	found  int64
 	sys    row.System
-	latest int64                    // no time that has passed is later
-	spaces map[uint64]row.QueueName // of the queues, until they have been read
+	latest int64                      // no time that has passed is later
+	spaces map[uint64]row.QueueName   // of the queues, until they have been read
+	pasts  map[[16]byte]row.QueueName // of the queues with a history, by incarnation
 }
 
 // part runs a part of the work. When a disk error ends it, the other parts still run.

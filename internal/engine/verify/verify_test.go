@@ -110,7 +110,7 @@ func everyKind(t *testing.T) rowMap {
 		if dead != (row.QueueName{}) {
 			attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"` + arn(dead) + `","maxReceiveCount":"1"}`
 		}
-		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}}})
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}, {Key: row.HistoryTag, Value: "1h"}}})
 	}
 	send := func(q row.QueueName, n int, e engine.Entry) {
 		for i := range n {
@@ -158,6 +158,7 @@ func everyKind(t *testing.T) rowMap {
 	r.do(&engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
 	r.do(&engine.MoveStep{})
 
+	r.now += 60_000 // another bucket
 	send(auditFIFO, 6, engine.Entry{Group: some("g")})
 	receive(auditFIFO, 10, 0, "")
 	receive(auditFIFO, 10, 0, "") // which dead-letters them
@@ -184,6 +185,13 @@ func kindOf(k string) string {
 	if k[0] == row.FamilyRecord {
 		return []string{"", "records", "record", "expiry"}[k[1]]
 	}
+	if k[0] == row.FamilyHistory {
+		if _, isRow := row.BucketOf([]byte(k)); isRow {
+			return "bucket"
+		}
+		kind, _, _ := row.HistoryKindOf([]byte(k))
+		return []string{"history", "outcome", "outcome content", "history index"}[kind]
+	}
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
@@ -203,7 +211,8 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner"}
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "bucket", "outcome", "outcome content",
+	"history index"}
 
 // A store that has everything is found to be well, and every row of it is read.
 func TestAuditClean(t *testing.T) {
@@ -265,6 +274,21 @@ func TestAuditFinds(t *testing.T) {
 			v, inline, _ := row.DecodeMeta(row.SeqOf([]byte(k)), []byte(m[k]))
 			f(&v)
 			m[k] = string(v.Encode(nil, inline))
+		}
+	}
+	inBucket := func(f func(*row.Bucket)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			n, _ := row.BucketOf([]byte(k))
+			b, _ := row.DecodeBucket(n, []byte(m[k]))
+			f(&b)
+			m[k] = string(b.Encode(nil))
+		}
+	}
+	inOutcome := func(f func(*row.Outcome)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			o, inline, _ := row.DecodeOutcome(1, []byte(m[k]))
+			f(&o)
+			m[k] = string(o.Meta.Encode(o.EncodeHead(nil), inline))
 		}
 	}
 	for _, tt := range []struct {
@@ -437,6 +461,31 @@ func TestAuditFinds(t *testing.T) {
 		{"owner removed", first("owner"), remove, "the queue has no owner row"},
 		{"owner cut", first("owner"), cut, "this owner row cannot be read"},
 		{"owner of another queue", first("owner"), func(m rowMap, k string) { m[k] = string(row.EncodeOwner(nil, auditFIFO)) }, "it names queue"},
+		{"bucket removed", first("bucket"), remove, "this row is in no bucket of the history"},
+		{"bucket cut", first("bucket"), cut, "this history bucket row cannot be read"},
+		{"bucket with another count", first("bucket"), inBucket(func(b *row.Bucket) { b.Count++ }), "the bucket counts"},
+		{"bucket with another size", first("bucket"), inBucket(func(b *row.Bucket) { b.Bytes-- }), "the bucket counts"},
+		{"bucket that ends before its outcomes", first("bucket"), inBucket(func(b *row.Bucket) { b.From, b.Until = b.From-1, b.Until-1 }), "it is outcome"},
+		{"bucket that begins before its outcomes", first("bucket"), inBucket(func(b *row.Bucket) { b.From-- }), "and its outcomes are from"},
+		{"bucket that ends after the stop", first("bucket"), inBucket(func(b *row.Bucket) { b.Until += 1 << 40 }), "the latest time there can be"},
+		{"outcome removed", first("outcome"), remove, "the bucket counts"},
+		{"outcome cut", first("outcome"), cut, "cannot be read"},
+		{"outcome of another version", first("outcome"), version, "this outcome row cannot be read"},
+		{"outcome before another", func(m rowMap) string { return m.ofKind("outcome")[1] }, inOutcome(func(o *row.Outcome) { o.Ended-- }), "and should be number"},
+		{"outcome of another group", first("outcome"), inOutcome(func(o *row.Outcome) { o.Group = "other" }), "the bucket counts"},
+		{"outcome of another lineage", first("outcome"), inOutcome(func(o *row.Outcome) { o.ID, o.Lineage = row.MessageID{9}, row.MessageID{9} }), "it has no row in the index"},
+		{"outcome content removed", first("outcome content"), remove, "and that is not there"},
+		{"outcome content with a letter changed", first("outcome content"), func(m rowMap, k string) { m[k] = m[k][:len(m[k])-1] + "?" }, "whose MD5 was noted"},
+		{"history index removed", first("history index"), remove, "the bucket counts"},
+		{"history index of another version", first("history index"), version, "this history index row cannot be read"},
+		{"history index of nobody", first("history index"), func(m rowMap, k string) { m[k[:len(k)-1]+"\x77"] = m[k]; delete(m, k) }, "this row of the index stands for nothing"},
+		{"history of a queue without one", first("queue"), func(m rowMap, k string) {
+			q, _ := row.DecodeQueue([]byte(m[k]))
+			q.Tags = nil
+			m[k] = string(q.Encode(nil))
+		}, "the history of a queue that keeps none"},
+		{"history row of an unknown kind", first("outcome"), func(m rowMap, k string) { m[k[:len(k)-9]+"\x07x"] = "" }, "of no kind that there is"},
+		{"history row without a queue", first("outcome"), func(m rowMap, k string) { m["\x11x"] = "" }, "of no kind that there is"},
 		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x0fx"] = "" }, "of no kind that there is"},
 		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
 		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x0f"] = "" }, "of no kind that there is"},
