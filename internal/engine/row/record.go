@@ -74,11 +74,16 @@ func RecordsKey() []byte { return []byte{FamilyRecord, recordsKind} }
 
 // RecordKey is the key of a record. The name stands at its end as it is, so that records are in the
 // order of the bytes of their names, and those with a common beginning are neighbors.
-func RecordKey(n RecordName) []byte { return appendRecord([]byte{FamilyRecord, recordKind}, n) }
+func RecordKey(n RecordName) []byte { return appendRecord(newRecordKey(recordKind, n), n) }
 
 // ExpiryKey is the key of the row that stands for the expiry of a record.
 func ExpiryKey(at int64, n RecordName) []byte {
-	return appendRecord(key.AppendInt64([]byte{FamilyRecord, expiryKind}, at), n)
+	return appendRecord(key.AppendInt64(newRecordKey(expiryKind, n), at), n)
+}
+
+// newRecordKey returns the beginning of a key, with room for the rest.
+func newRecordKey(kind byte, n RecordName) []byte {
+	return append(make([]byte, 0, 2+8+len(n.Account)+2+len(n.Key)), FamilyRecord, kind)
 }
 
 func appendRecord(k []byte, n RecordName) []byte {
