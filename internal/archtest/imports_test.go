@@ -268,6 +268,7 @@ var testsMay = []string{
 	"github.com/cockroachdb/pebble/v2/vfs/...",
 	"github.com/google/go-cmp/...",
 	"github.com/rogpeppe/go-internal/...",
+	"github.com/santhosh-tekuri/jsonschema/v6",
 	"go.uber.org/goleak",
 	"pgregory.net/rapid",
 }

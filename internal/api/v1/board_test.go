@@ -117,13 +117,13 @@ func TestBoard(t *testing.T) {
 		if err := m.SetState("late", alarm.Alarm, "because", ""); err != nil {
 			t.Fatal(err)
 		}
-		first := list("sort=name")
 		time.Sleep(time.Minute)
 		l = list("only=alarm&sort=trouble&desc=1")
 		if got := names(l); got != "billing" || l.Queues[0].Rates.Sent != 1 || l.Queues[0].Alarms != 1 || l.Snapshot.Totals.Alarms != 1 {
 			t.Errorf("got %s with %+v, want billing with one message a second and one alarm", got, l.Snapshot.Totals)
 		}
 
+		first := list("sort=name")
 		// A snapshot stays while three are kept, whatever happens; then the newest answers.
 		create("aaa", nil)
 		if l := list(fmt.Sprintf("sort=name&snapshot=%d", first.Snapshot.ID)); l.Snapshot.ID != first.Snapshot.ID || l.Snapshot.Total != 4 {

@@ -22,6 +22,7 @@ const account = "000000000000"
 // A world is a handler on a broker on a memory store.
 type world struct {
 	*Handler
+	t      *testing.T
 	broker *broker.Broker
 }
 
@@ -38,11 +39,11 @@ func newWorld(t *testing.T) *world {
 	running.Go(func() { b.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	logger := slog.New(slog.DiscardHandler)
-	return &world{New(Config{
+	return &world{Handler: New(Config{
 		Broker: b, Door: auth.New(auth.Config{Account: account}), Policies: auth.NewPolicies(b, logger),
 		Intake: intake.New(intake.Config{Polls: func() int64 { return 0 }}), Logger: logger,
 		Sealer: handle.New(make([]byte, handle.KeySize)),
-	}), b}
+	}), t: t, broker: b}
 }
 
 func (w *world) do(t *testing.T, op engine.Op) {
@@ -81,5 +82,8 @@ func (w *world) ask(method, path, kind, body string) (status int, answer string)
 	}
 	recorder := httptest.NewRecorder()
 	w.ServeHTTP(recorder, r)
+	if err := matchesSchema(w.Handler, r, recorder.Code, recorder.Body.String()); err != nil && method != "HEAD" {
+		w.t.Errorf("%s %s: the answer %s does not match its schema: %v", method, path, recorder.Body, err)
+	}
 	return recorder.Code, recorder.Body.String()
 }

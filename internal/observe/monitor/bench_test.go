@@ -50,3 +50,37 @@ func BenchmarkMinute(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(m.series.List(series.Filter{})))/queues, "metrics/queue")
 }
+
+// BenchmarkBoard is a page of the list of 100,000 queues that all have messages, and what a look
+// costs while such pages are read.
+func BenchmarkBoard(b *testing.B) {
+	m, err := New(Config{Keeper: File(b.TempDir()), NoShipped: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.sights.queues = make(map[string]*sight)
+	for i := range 100_000 {
+		name := fmt.Sprintf("queue-%06d", i*7919%1_000_003)
+		m.sights.queues[name] = &sight{name: name, target: fmt.Sprintf("queue-%06d", i), data: &data{
+			gauge: engine.Gauge{Visible: int64(i * 31 % 977), Age: int64(i * 17 % 4999)}}}
+	}
+	page := func() {
+		board := m.Board(0)
+		rows, _ := board.Find(BoardQuery{Text: "UE-00", Sort: "trouble", Desc: true, From: 300, Max: 100})
+		if len(rows) != 100 {
+			b.Fatalf("%d rows", len(rows))
+		}
+	}
+	page()
+	b.Run("look", func(b *testing.B) {
+		for range b.N {
+			m.sights.round++
+			m.renewBoard()
+		}
+	})
+	b.Run("page", func(b *testing.B) {
+		for range b.N {
+			page()
+		}
+	})
+}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +21,10 @@ type Board struct {
 	Rows     []BoardRow // by name
 	Totals   BoardRow   // their sums, and the greatest age
 
+	made   time.Time
 	mu     sync.Mutex
 	orders map[order][]int32 // of Rows
+	found  map[order][]int32 // rows that match, in order; for the pages of a search
 }
 
 // A BoardRow is a queue on a board.
@@ -39,35 +42,87 @@ type BoardRow struct {
 // boardsKept is how many boards can be read on, the newest included.
 const boardsKept = 3
 
+// boardWanted is how long after a board was asked for the monitor makes new ones by itself, so that
+// the reader of a page does not wait for one.
+const boardWanted = time.Minute
+
 // boards are the boards that were made last, the newest last.
 type boards struct {
-	mu   sync.Mutex
-	made []*Board
+	mu    sync.Mutex
+	made  []*Board
+	asked time.Time // when a board was asked for last
 }
 
-// Board returns a board: the one with an id if it is still kept, and else the newest. A new one is
-// made only when the queues have been seen again since the last one.
+// Board returns a board: the one with an id if it is still kept, and else the newest. It makes one
+// only if there is none of the last two looks.
 func (m *Monitor) Board(id int) *Board {
 	m.boards.mu.Lock()
 	defer m.boards.mu.Unlock()
-	made := m.boards.made
-	for _, b := range made {
+	m.boards.asked = time.Now()
+	for _, b := range m.boards.made {
 		if id != 0 && b.ID == id {
 			return b
 		}
 	}
-	m.seen.Lock()
-	round := m.sights.round
-	if last := len(made) - 1; last >= 0 && made[last].ID == round {
-		m.seen.Unlock()
-		return made[last]
+	if newest := m.boards.newest(); newest != nil && time.Since(newest.made) < 2*sampleEvery {
+		return newest
 	}
+	return m.makeBoard()
+}
+
+// renewBoard makes a board after a look if boards are being read, in the orders in which the last
+// one was read.
+func (m *Monitor) renewBoard() {
+	m.boards.mu.Lock()
+	last := m.boards.newest()
+	if last == nil || time.Since(m.boards.asked) > boardWanted {
+		m.boards.mu.Unlock()
+		return
+	}
+	m.boards.mu.Unlock()
+	b := m.newBoard()
+	last.mu.Lock()
+	orders := slices.Collect(maps.Keys(last.orders)) // their order does not matter
+	searches := slices.Collect(maps.Keys(last.found))
+	last.mu.Unlock()
+	for _, o := range slices.Concat(orders, searches) {
+		b.matching(o)
+	}
+	m.boards.mu.Lock()
+	defer m.boards.mu.Unlock()
+	m.boards.keep(b)
+}
+
+// makeBoard makes the newest board.
+func (m *Monitor) makeBoard() *Board {
+	b := m.newBoard()
+	m.boards.keep(b)
+	return b
+}
+
+func (m *Monitor) newBoard() *Board {
+	m.seen.Lock()
 	b := m.sights.board()
 	m.seen.Unlock()
 	b.finish(m.raised())
-	made = append(made, b)
-	m.boards.made = made[max(len(made)-boardsKept, 0):]
 	return b
+}
+
+func (s *boards) newest() *Board {
+	if len(s.made) == 0 {
+		return nil
+	}
+	return s.made[len(s.made)-1]
+}
+
+// keep takes up a board unless there is one of the same look.
+func (s *boards) keep(b *Board) {
+	if newest := s.newest(); newest != nil && newest.ID >= b.ID {
+		s.made[len(s.made)-1] = b
+		return
+	}
+	s.made = append(s.made, b)
+	s.made = s.made[max(len(s.made)-boardsKept, 0):]
 }
 
 // board copies what was seen of the queues.
@@ -77,11 +132,18 @@ func (s *sights) board() *Board {
 		for _, q := range s.queues { // order does not matter: sorted below
 			s.sorted = append(s.sorted, q)
 		}
-		slices.SortFunc(s.sorted, func(x, y *sight) int { return cmp.Compare(x.name, y.name) })
+		slices.SortFunc(s.sorted, func(x, y *sight) int { return strings.Compare(x.name, y.name) })
+		for i, q := range s.sorted {
+			q.row = i
+		}
 	}
-	b := &Board{ID: s.round, At: s.at, Complete: s.complete, Rows: make([]BoardRow, len(s.sorted)),
-		orders: make(map[order][]int32)}
+	b := &Board{made: time.Now(), ID: s.round, At: s.at, Complete: s.complete,
+		Rows:   make([]BoardRow, len(s.sorted)),
+		orders: make(map[order][]int32), found: make(map[order][]int32)}
 	for i, q := range s.sorted {
+		if dead := s.queues[q.target]; q.target != "" && dead != nil {
+			b.Rows[dead.row].Dead = true
+		}
 		r := &b.Rows[i]
 		r.Name, r.Target, r.FIFO = q.name, q.target, q.fifo
 		if d := q.data; d != nil {
@@ -111,11 +173,6 @@ func (b *Board) finish(raised map[string]int) {
 	for i := range b.Rows {
 		r, t := &b.Rows[i], &b.Totals
 		r.Alarms = raised[r.Name]
-		if r.Target != "" {
-			if target := b.Row(r.Target); target != nil {
-				target.Dead = true
-			}
-		}
 		t.Visible, t.InFlight, t.Delayed = t.Visible+r.Visible, t.InFlight+r.InFlight,
 			t.Delayed+r.Delayed
 		t.AgeMS, t.Alarms = max(t.AgeMS, r.AgeMS), t.Alarms+r.Alarms
@@ -134,11 +191,16 @@ func (b *Board) Row(name string) *BoardRow {
 	return &b.Rows[i]
 }
 
-// An order is what rows are sorted by. Rows that are equal in it come by name.
+// An order is what rows are sorted by, and for a search which rows match. Rows that are equal in it
+// come by name.
 type order struct {
-	by   string
-	desc bool
+	by         string
+	desc       bool
+	text, only string
 }
+
+// searchesMax is how many searches of a board are kept.
+const searchesMax = 16
 
 // boardKeys are what rows can be sorted by, besides their names.
 var boardKeys = map[string]func(r *BoardRow) int64{
@@ -154,10 +216,8 @@ var boardKeys = map[string]func(r *BoardRow) int64{
 }
 
 // sorted returns the numbers of the rows in an order. It keeps them: each order of a board is
-// computed once.
+// computed once. The caller holds b.mu.
 func (b *Board) sorted(o order) []int32 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if found, ok := b.orders[o]; ok {
 		return found
 	}
@@ -180,7 +240,10 @@ func (b *Board) sorted(o order) []int32 {
 		}
 	}
 	slices.SortFunc(list, func(x, y placed) int {
-		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.row, y.row))
+		if x.key != y.key {
+			return cmp.Compare(x.key, y.key)
+		}
+		return int(x.row - y.row)
 	})
 	rows := make([]int32, len(list))
 	for i := range list {
@@ -202,17 +265,36 @@ type BoardQuery struct {
 
 // Find returns rows, and how many match altogether.
 func (b *Board) Find(q BoardQuery) (rows []*BoardRow, matched int) {
-	text := strings.ToLower(q.Text)
-	for _, i := range b.sorted(order{q.Sort, q.Desc}) {
+	all := b.matching(order{q.Sort, q.Desc, strings.ToLower(q.Text), q.Only})
+	for _, i := range all[min(q.From, len(all)):min(q.From+q.Max, len(all))] {
+		rows = append(rows, &b.Rows[i])
+	}
+	return rows, len(all)
+}
+
+// matching returns the numbers of the rows that match a search, in its order.
+func (b *Board) matching(o order) []int32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.sorted(order{by: o.by, desc: o.desc})
+	if o.text == "" && o.only == "" {
+		return all
+	}
+	if found, ok := b.found[o]; ok {
+		return found
+	}
+	var found []int32
+	for _, i := range all {
 		r := &b.Rows[i]
-		if !r.is(q.Only) || text != "" && !strings.Contains(strings.ToLower(r.Name), text) {
-			continue
-		}
-		if matched++; matched > q.From && len(rows) < q.Max {
-			rows = append(rows, r)
+		if r.is(o.only) && strings.Contains(strings.ToLower(r.Name), o.text) {
+			found = append(found, i)
 		}
 	}
-	return rows, matched
+	if len(b.found) >= searchesMax {
+		clear(b.found)
+	}
+	b.found[o] = found
+	return found
 }
 
 func (r *BoardRow) is(only string) bool {

@@ -220,6 +220,7 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 		}
 		m.sights.minute = at
 	}
+	m.renewBoard()
 	now := m.Now().UnixMilli()
 	next := time.Duration(now/series.Minute*series.Minute+series.Minute-now) * time.Millisecond
 	// However many queues there are, a hundredth of the time goes into looking at them, and one

@@ -58,6 +58,7 @@ type sights struct {
 // A sight is what was seen of one queue. There may be very many to which nothing ever happens.
 type sight struct {
 	name   string
+	row    int    // in sights.sorted
 	target string // where its dead letters go
 	fifo   bool
 	round  int   // of its last report
