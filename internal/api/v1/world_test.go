@@ -22,11 +22,11 @@ const account = "000000000000"
 // A world is a handler on a broker on a memory store.
 type world struct {
 	*Handler
-	t      *testing.T
+	t      testing.TB
 	broker *broker.Broker
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	b, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
 		Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) },
