@@ -205,3 +205,47 @@ func BenchmarkEngineDedup(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHistory measures whole lives of messages on a queue without a history and with one, and
+// pages of searches in a history of 100,000 outcomes in 64 buckets.
+func BenchmarkHistory(b *testing.B) {
+	const outcomes = 100_000
+	keeping := func(b *testing.B, tags ...engine.Tag) *engineBench {
+		x := newEngineBench(b)
+		x.apply(&engine.CreateQueue{Queue: named("orders"), NameSet: true, Tags: tags})
+		return x
+	}
+	kept := engine.Tag{Key: "tenaq:history", Value: "1h"}
+	for name, tags := range map[string][]engine.Tag{"lives/without": nil, "lives/with": {kept}} {
+		b.Run(name, func(b *testing.B) {
+			x := keeping(b, tags...)
+			b.ResetTimer()
+			x.lives("orders", 0, b.N, 0)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+			x.close()
+		})
+	}
+	x := keeping(b, kept)
+	defer x.close()
+	for first := 0; first < outcomes; first += outcomes / 64 {
+		x.now += 3_500_000 / 64
+		x.lives("orders", first, outcomes/64, 0)
+	}
+	search := func(q engine.HistoryQuery) (page []engine.Outcome) {
+		op := &engine.History{Queue: named("orders"), HistoryQuery: q}
+		x.apply(op)
+		x.commit()
+		page, _ = engine.ReadHistory(x.cfg.Store, op, func(s string) { b.Fatal(s) })
+		return page
+	}
+	oldest := search(engine.HistoryQuery{Oldest: true, Max: 1})[0].ID
+	for name, q := range map[string]engine.HistoryQuery{"search/id": {ID: oldest, Max: 100},
+		"search/newest": {Max: 100}, "search/text": {Text: "nowhere", Max: 100}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				search(q)
+			}
+		})
+	}
+}
