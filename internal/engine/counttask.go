@@ -7,8 +7,9 @@ type CountTask struct {
 	Queue  QueueName
 	Filter TaskFilter
 	After  string // Next of the count before; empty to begin at the front
+	Back   bool   // the task moves each message to its source, and skips one without
 
-	// The answer. Skipped messages are found and cannot be received now.
+	// The answer. Skipped messages are found and cannot be taken now.
 	Count, Bytes, Skipped int64
 	Samples               []Peeked // the first ones, at most CountSamples
 	Next                  string   // empty when the count is complete
@@ -34,9 +35,9 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 	}
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
 	f := e.bind(op.Filter, q.name.Account)
-	s := e.selectFrom(q, &f, after, q.st.NextSeq)
+	s := e.selectFrom(q, &f, after, q.st.NextSeq, op.Back)
 	whole := s.run(func(m *selected) bool {
-		if !m.receivable {
+		if !m.receivable || op.Back && e.sourceQueue(q, m.source) == nil {
 			op.Skipped++
 			return true
 		}

@@ -64,13 +64,14 @@ func (d *Draft) firstSent(now int64) int64 {
 	return min(max(d.claimedSent, now-firstSentMost, 0), now)
 }
 
-// writtenReason is why a message failed, as its worker wrote into its attributes.
-func writtenReason(attributes []Attribute) string {
+// written returns a field of a dead letter, such as its reason or its source, as the worker wrote it
+// that sent the message to its dead-letter queue.
+func written(attributes []Attribute, field string) string {
 	for i := range attributes {
 		if a := &attributes[i]; a.Name == trailAttribute && !row.IsBinary(a.Type) {
 			fields, err := url.ParseQuery(a.String)
 			if err == nil && fields.Get("v") == "1" {
-				return fields.Get("reason")
+				return fields.Get(field)
 			}
 			return ""
 		}

@@ -90,19 +90,27 @@ type selection struct {
 	filter  *TaskFilter
 	horizon uint64 // messages from this number on are not looked at
 	reads   int64  // bytes of contents that may still be read
+
+	// back asks for the source of each message, and source is that of the one found last.
+	back   bool
+	source string
 }
 
 // selectFrom returns a walk over what lies behind a place of a queue that is ready.
-func (e *Engine) selectFrom(q *queue, f *TaskFilter, place, horizon uint64) *selection {
+func (e *Engine) selectFrom(
+	q *queue, f *TaskFilter, place, horizon uint64, back bool,
+) *selection {
 	// As many messages are read at a time as fit on a page.
 	p := peek{Peek: &Peek{Max: PeekMax}, e: e, q: q, place: place, looks: taskLooks,
 		gates: make(map[string]uint64)}
-	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads}
+	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads,
+		back: back}
 }
 
 // A selected message is one that a filter has found.
 type selected struct {
 	meta       *row.Meta
+	source     string // ARN of the queue that it goes back to, if that was asked for
 	shown      Peeked
 	receivable bool
 }
@@ -156,6 +164,8 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 	if !takes(s.filter, m, v) {
 		return false, true
 	}
+	s.source = m.Source
+	unsaid := s.back && m.Source == "" // no queue moved it, but a worker may have
 	told := false
 	if s.filter.OfReason() {
 		if a := s.told(m, v); a != nil {
@@ -165,7 +175,7 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 		}
 	}
 	switch {
-	case !s.filter.OfContent() && told == s.filter.OfReason():
+	case !s.filter.OfContent() && told == s.filter.OfReason() && !unsaid:
 		return true, true
 	case s.reads < m.Size && s.reads < taskReads:
 		return false, false
@@ -177,10 +187,13 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 		s.e.rows.damaged("content", row.SeqKey(s.q.row.Space, row.KindMessage, m.Seq))
 	}
 	if s.filter.OfReason() && !told {
-		written := &row.Attempt{Text: writtenReason(c.Attributes)}
-		if !takesReason(s.filter, written) {
+		failed := &row.Attempt{Text: written(c.Attributes, "reason")}
+		if !takesReason(s.filter, failed) {
 			return false, true
 		}
+	}
+	if unsaid {
+		s.source = written(c.Attributes, "source")
 	}
 	return takesContent(s.filter, &c), true
 }
@@ -203,6 +216,6 @@ func takesReason(f *TaskFilter, a *row.Attempt) bool {
 
 func (s *selection) describe(m *row.Meta, v *row.Delivery) *selected {
 	shown := s.show(m, v)
-	return &selected{m, shown, shown.State == StateVisible &&
+	return &selected{m, s.source, shown, shown.State == StateVisible &&
 		!m.Expired(s.e.now, s.q.row.Attributes.Retention())}
 }

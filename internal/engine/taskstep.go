@@ -20,7 +20,7 @@ type picked struct {
 // stepSelection carries a task that selects one step further: what it takes, and how far it has
 // come, are one change. [TASK-9]
 func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
-	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit)
+	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit, t.back())
 	var taken []picked
 	failure, skipped := "", int64(0)
 	allowed, size := t.allowance(e.now), int64(0)
@@ -39,7 +39,7 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 		if size += m.meta.Size; len(taken) == allowed || len(taken) > 0 && size > moveBytesMax {
 			return false
 		}
-		to, ok, gone := e.destinationOf(t, m.meta)
+		to, ok, gone := e.destinationOf(q, t, m.source)
 		switch {
 		case gone:
 			failure = failureNoQueue
@@ -74,7 +74,7 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 // destinationOf returns the queue that a task moves a message to; nil for a delete. A message whose
 // source is unknown or was deleted stays. [TASK-5] Gone says that the queue that the task names was
 // deleted.
-func (e *Engine) destinationOf(t *task, m *row.Meta) (to *queue, ok, gone bool) {
+func (e *Engine) destinationOf(q *queue, t *task, source string) (to *queue, ok, gone bool) {
 	if t.Work == TaskDelete {
 		return nil, true, false
 	}
@@ -82,12 +82,25 @@ func (e *Engine) destinationOf(t *task, m *row.Meta) (to *queue, ok, gone bool) 
 		to, err := e.lookup(t.Destination)
 		return to, err == nil, err != nil
 	}
-	name, known := e.queueOfARN(m.Source)
-	if !known {
-		return nil, false, false
+	to = e.sourceQueue(q, source)
+	return to, to != nil, false
+}
+
+// back reports whether the task moves each message to its source.
+func (t *task) back() bool { return t.Work == TaskMove && t.Destination == (QueueName{}) }
+
+// sourceQueue returns the queue that a message of a queue goes back to; nil if it has no source, or
+// one that does not exist in the account. [TASK-2, TASK-5]
+func (e *Engine) sourceQueue(of *queue, source string) *queue {
+	name, ok := e.queueOfARN(source)
+	if !ok || name.Account != of.name.Account {
+		return nil
 	}
-	to, err := e.lookup(name)
-	return to, err == nil, false
+	q, err := e.lookup(name)
+	if err != nil || q.fifo() != of.fifo() {
+		return nil
+	}
+	return q
 }
 
 // loadPicked puts what was picked into memory as remove needs it, and makes its rows readable.

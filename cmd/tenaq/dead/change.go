@@ -92,14 +92,15 @@ type counted struct {
 	Samples  []cli.Peeked `json:"samples"`
 }
 
-// count counts to the end of the queue, or until there are limit messages; 0 for no limit.
+// count counts to the end of the queue, or until there are limit messages; 0 for no limit. Back
+// counts for a move of each message to its source.
 func count(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, filter map[string]any,
-	limit int64,
+	limit int64, back bool,
 ) (total counted, err error) {
 	p := cli.NewProgress(a.Stderr, "counting "+queue)
 	defer p.Done()
-	in := map[string]any{"queue": queue, "filter": filter}
+	in := map[string]any{"queue": queue, "filter": filter, "back": back}
 	for {
 		var part counted
 		if err := v.Post(ctx, "count the messages of", queue, "/tasks/count", in,
@@ -219,7 +220,7 @@ func (f *taskFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := count(ctx, a, v, queue, filter, f.limit)
+	found, err := count(ctx, a, v, queue, filter, f.limit, f.do == "move" && f.to == "")
 	if err != nil {
 		return err
 	}

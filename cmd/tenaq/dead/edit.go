@@ -65,7 +65,7 @@ func (f *editFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1)
+	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1, false)
 	switch {
 	case err != nil:
 		return err

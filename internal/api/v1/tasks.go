@@ -203,6 +203,7 @@ type countIn struct {
 	Queue  string `json:"queue"`
 	Filter filter `json:"filter,omitzero"`
 	After  string `json:"after,omitempty" doc:"next of the count before"`
+	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
 }
 
 // A taskCount is the answer to POST /v1/tasks/count.
@@ -228,7 +229,8 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 	if err != nil {
 		return count, err
 	}
-	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After}
+	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After,
+		Back: in.Back}
 	var samples []engine.Peeked
 	for range stepsMax {
 		if err := c.do(op); err != nil {

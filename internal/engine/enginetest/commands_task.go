@@ -102,7 +102,7 @@ func showView(t *engine.TaskView) string {
 
 // taskCount counts to the end.
 func (p *Player) taskCount(a *args, _ []string) (string, error) {
-	op := &engine.CountTask{Filter: p.filter(a)}
+	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back")}
 	op.Queue, _ = a.queue()
 	if err := a.done(); err != nil {
 		return "", err

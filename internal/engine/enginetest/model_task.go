@@ -94,16 +94,15 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	allowed, taken, size := t.allowance(m.now), int64(0), int64(0)
 	failure := ""
 	looked := slices.Clone(q.messages)
-	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last, func(msg *modelMessage) bool {
+	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last,
+		op.Work == engine.TaskMove && op.To == "", func(msg *modelMessage) bool {
 		var to *modelQueue
 		done := t.Moved + taken
 		known := true
 		if op.Work != engine.TaskDelete {
-			name := op.To
-			if name == "" && msg.source != "" {
-				name = queueOfARN(msg.source)
+			if to = m.sourceQueue(q, msg); op.To != "" {
+				to = m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
 			}
-			to = m.queues[engine.QueueName{Account: q.name.Account, Name: name}]
 			known = to != nil
 		}
 		size += sizeOf(&msg.entry)
@@ -166,7 +165,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 // until it returns false. It reports whether it has come to the last one.
 func (m *Model) selectFrom(
 	q *modelQueue, f *engine.TaskFilter, place *uint64, messages []*modelMessage, last uint64,
-	visit func(*modelMessage) bool,
+	back bool, visit func(*modelMessage) bool,
 ) (whole bool) {
 	looks, reads := 512, int64(4<<20)
 	for _, msg := range messages {
@@ -180,7 +179,7 @@ func (m *Model) selectFrom(
 			return false
 		}
 		found := matches(f, msg)
-		if found && f.OfContent() {
+		if found && (f.OfContent() || back && msg.source == "") {
 			size := sizeOf(&msg.entry)
 			if reads < size && reads < 4<<20 {
 				return false
@@ -225,14 +224,29 @@ func matchesContent(f *engine.TaskFilter, msg *modelMessage) bool {
 	return strings.Contains(msg.entry.Body.Value, f.Text)
 }
 
-func matchesReason(f *engine.TaskFilter, msg *modelMessage) bool {
-	class, text := "", ""
+// written is a field that a worker wrote into a dead letter.
+func written(msg *modelMessage, field string) (text string) {
 	for _, a := range msg.entry.Attributes {
 		if fields, err := url.ParseQuery(a.String.Value); a.Name == "tenaq" && err == nil &&
 			fields.Get("v") == "1" {
-			text = fields.Get("reason")
+			text = fields.Get(field)
 		}
 	}
+	return text
+}
+
+// sourceQueue is the queue that a message goes back to, nil if there is none.
+func (m *Model) sourceQueue(q *modelQueue, msg *modelMessage) *modelQueue {
+	name := queueOfARN(cmp.Or(msg.source, written(msg, "source")))
+	if to := m.queues[engine.QueueName{Account: q.name.Account, Name: name}]; to != nil &&
+		to.fifo() == q.fifo() {
+		return to
+	}
+	return nil
+}
+
+func matchesReason(f *engine.TaskFilter, msg *modelMessage) bool {
+	class, text := "", written(msg, "reason")
 	for _, a := range msg.attempts {
 		if verdict := a.How.String(); (verdict == "retry" || verdict == "poison") &&
 			a.Class+a.Text != "" {
@@ -263,8 +277,8 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 	m.settle(q)
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
 	place, _ := q.openPlace(op.After)
-	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, func(msg *modelMessage) bool {
-		if !m.canTake(q, q.messages, msg) {
+	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, op.Back, func(msg *modelMessage) bool {
+		if !m.canTake(q, q.messages, msg) || op.Back && m.sourceQueue(q, msg) == nil {
 			op.Skipped++
 			return true
 		}
