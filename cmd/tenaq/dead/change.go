@@ -272,7 +272,7 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, take int64, found *counted)
 	}
 	to := f.to
 	if f.do == "move" {
-		to = cmp.Or(to, "the source of each")
+		to = cmp.Or(to, "the source queue")
 	}
 	if err := a.Result(nil, "would %s %s of %s%s (%s)%s", f.do,
 		cli.Counted(take, "message", "messages"), queue, cli.OrEmpty(to != "", " to "+to),

@@ -83,7 +83,7 @@ func (t *task) bar(took time.Duration) string {
 
 func (t *task) destination() string {
 	if t.Do == "move" {
-		return cmp.Or(t.To, "the source of each")
+		return cmp.Or(t.To, "the source queue")
 	}
 	return t.To
 }
