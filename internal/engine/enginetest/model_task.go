@@ -96,49 +96,49 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	looked := slices.Clone(q.messages)
 	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last,
 		op.Work == engine.TaskMove && op.To == "", func(msg *modelMessage) bool {
-		var to *modelQueue
-		done := t.Moved + taken
-		known := true
-		if op.Work != engine.TaskDelete {
-			if to = m.sourceQueue(q, msg); op.To != "" {
-				to = m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
+			var to *modelQueue
+			done := t.Moved + taken
+			known := true
+			if op.Work != engine.TaskDelete {
+				if to = m.sourceQueue(q, msg); op.To != "" {
+					to = m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
+				}
+				known = to != nil
 			}
-			known = to != nil
-		}
-		size += sizeOf(&msg.entry)
-		switch {
-		case !m.canTake(q, looked, msg):
-			size -= sizeOf(&msg.entry)
-			t.skipped++
+			size += sizeOf(&msg.entry)
+			switch {
+			case !m.canTake(q, looked, msg):
+				size -= sizeOf(&msg.entry)
+				t.skipped++
+				return true
+			case op.Most > 0 && done == op.Most:
+				return false
+			case op.Confirm > 0 && done == op.Confirm:
+				failure = "MoreThanConfirmed"
+				return false
+			case taken == allowed || taken > 0 && size > 4<<20:
+				return false
+			case !known && op.To != "":
+				failure = string(engine.CodeNoQueue)
+				return false
+			case !known:
+				t.skipped++
+				return true
+			}
+			taken++
+			switch op.Work {
+			case engine.TaskMove:
+				m.moveBack(q, to, msg, msg.entry, "moved")
+			case engine.TaskPark:
+				m.park(q, to, msg)
+			case engine.TaskDelete:
+				q.remove(msg)
+				m.end(q, msg, "removed", engine.QueueName{})
+				m.countTimeout(q, msg)
+				m.of(q).Deleted.Add(1)
+			}
 			return true
-		case op.Most > 0 && done == op.Most:
-			return false
-		case op.Confirm > 0 && done == op.Confirm:
-			failure = "MoreThanConfirmed"
-			return false
-		case taken == allowed || taken > 0 && size > 4<<20:
-			return false
-		case !known && op.To != "":
-			failure = string(engine.CodeNoQueue)
-			return false
-		case !known:
-			t.skipped++
-			return true
-		}
-		taken++
-		switch op.Work {
-		case engine.TaskMove:
-			m.moveBack(q, to, msg, msg.entry, "moved")
-		case engine.TaskPark:
-			m.park(q, to, msg)
-		case engine.TaskDelete:
-			q.remove(msg)
-			m.end(q, msg, "removed", engine.QueueName{})
-			m.countTimeout(q, msg)
-			m.of(q).Deleted.Add(1)
-		}
-		return true
-	})
+		})
 	t.spend(taken, m.now)
 	switch {
 	case failure != "":
