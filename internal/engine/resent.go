@@ -64,8 +64,8 @@ func (d *Draft) firstSent(now int64) int64 {
 	return min(max(d.claimedSent, now-firstSentMost, 0), now)
 }
 
-// written returns a field of a dead letter, such as its reason or its source, as the worker wrote it
-// that sent the message to its dead-letter queue.
+// written returns a field of a dead letter, such as its reason or its source, as it was written by
+// the worker that sent the message to its dead-letter queue.
 func written(attributes []Attribute, field string) string {
 	for i := range attributes {
 		if a := &attributes[i]; a.Name == trailAttribute && !row.IsBinary(a.Type) {

@@ -277,7 +277,7 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 	m.settle(q)
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
 	place, _ := q.openPlace(op.After)
-	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, op.Back, func(msg *modelMessage) bool {
+	visit := func(msg *modelMessage) bool {
 		if !m.canTake(q, q.messages, msg) || op.Back && m.sourceQueue(q, msg) == nil {
 			op.Skipped++
 			return true
@@ -289,7 +289,8 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 				Place: q.place(msg.seq)})
 		}
 		return true
-	})
+	}
+	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, op.Back, visit)
 	if !whole {
 		op.Next = q.place(place)
 	}
