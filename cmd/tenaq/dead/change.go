@@ -107,7 +107,7 @@ func count(
 			&part); err != nil {
 			return total, err
 		}
-		if total.Samples == nil || len(total.Samples) < 3 {
+		if len(total.Samples) < 3 {
 			total.Samples = append(total.Samples, part.Samples...)
 			total.Samples = total.Samples[:min(3, len(total.Samples))]
 		}
