@@ -1,10 +1,6 @@
 package verify
 
-import (
-	"math"
-
-	"tenaq/internal/engine/row"
-)
+import "tenaq/internal/engine/row"
 
 // records looks at the records of programs, and compares those that expire with the index of that.
 func (a *run) records() {
@@ -20,7 +16,8 @@ func (a *run) records() {
 	}
 	r := relation{
 		audit: a, name: "expiry",
-		owners: row.RecordSpan(), rows: row.ExpirySpan(math.MinInt64),
+		owners: row.RecordSpan(),
+		rows:   row.Span{Lo: row.RecordSpan().Hi, Hi: row.ExpirySpan(0).Hi},
 		wants: func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
 			name, ok := row.RecordOf(k)
 			stored, known := row.DecodeRecord(v)
