@@ -29,39 +29,10 @@ func (c *call) permit(op *operation, req sqswire.Shape) error {
 		}
 	}
 	if start, ok := req.(*sqswire.StartMessageMoveTaskRequest); ok && !start.DestinationARN.Set {
-		return c.permitReturn()
+		return c.h.cfg.Policies.AllowReturn(c.principal, c.http, c.do)
 	}
 	return nil
 }
-
-// permitReturn refuses to bring the messages of a dead-letter queue back to where they came from,
-// unless the principal may send to every queue of the account: its key allows it, and the policy of
-// none of them denies it. Each message says itself where it came from, and that need not be a queue
-// that has the dead-letter queue now. [AUTH-48]
-func (c *call) permitReturn() error {
-	account := c.principal.Account()
-	if err := c.allow("sqs:SendMessage", engine.QueueName{Account: account}); err != nil {
-		return err
-	}
-	list := &engine.ListQueues{Account: account,
-		MaxResults: engine.Int{Value: returnPage, Set: true}}
-	for {
-		if err := c.do(list); err != nil {
-			return err
-		}
-		for _, queue := range list.Queues {
-			if err := c.allow("sqs:SendMessage", queue); err != nil {
-				return err
-			}
-		}
-		if list.NextToken = list.Next; list.NextToken == "" {
-			return nil
-		}
-	}
-}
-
-// returnPage is how many queues are asked for at a time, the most that a listing has. [QUEUE-24]
-const returnPage = 1000
 
 // queueOfARN reads arn:aws:sqs:region:account:name. What is something else is no queue, as the
 // engine will say.

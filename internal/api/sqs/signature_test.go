@@ -396,6 +396,7 @@ func TestRights(t *testing.T) {
 // A move task without a destination needs the right to send to every queue of the account, also to
 // those that come late in the listing, by the key itself. [AUTH-48]
 func TestReturn(t *testing.T) {
+	const returnPage = 1000 // queues of a page
 	w := newWorld(settings{})
 	t.Cleanup(w.stop)
 	name := func(i int) engine.QueueName {

@@ -42,10 +42,8 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 		"sqs:DeleteMessage"); err != nil {
 		return replaced{}, err
 	}
-	if in.To != "" {
-		if err := c.allow(in.To, "sqs:SendMessage"); err != nil {
-			return replaced{}, err
-		}
+	if err := c.allowTo(in.To); err != nil {
+		return replaced{}, err
 	}
 	if in.Place == "" {
 		return replaced{}, errValue("place", "", "the place of a message")

@@ -123,6 +123,15 @@ func (c *call) allow(queue string, actions ...string) error {
 	return nil
 }
 
+// allowTo refuses to move messages to a queue, or to where each came from if that is empty.
+// [TASK-18]
+func (c *call) allowTo(queue string) error {
+	if queue != "" {
+		return c.allow(queue, "sqs:SendMessage")
+	}
+	return c.cfg.Policies.AllowReturn(c.principal, c.request, c.do)
+}
+
 // by is who asks, for the action log.
 func (c *call) by() string {
 	id, user, _, _ := c.principal.Key()
@@ -178,8 +187,8 @@ func (c *call) startTask(in startIn) (task, error) {
 		"sqs:DeleteMessage"); err != nil {
 		return task{}, err
 	}
-	if in.To != "" {
-		if err := c.allow(in.To, "sqs:SendMessage"); err != nil {
+	if in.To != "" || in.Do == works[engine.TaskMove] {
+		if err := c.allowTo(in.To); err != nil {
 			return task{}, err
 		}
 	}

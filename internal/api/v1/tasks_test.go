@@ -189,14 +189,18 @@ func TestTaskRights(t *testing.T) {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)
 	}
 	k := newKeyed(t, key("TQALL001", `"*"`), key("TQSEES01", `"tenaq:ListTasks", "tenaq:PeekMessages"`), key("TQONLY01", `"tenaq:*"`),
-		key("TQMOVE01", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage"`))
-	k.addLetters(t, 2)
+		key("TQMOVE01", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage"`),
+		key("TQSENDS1", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"`))
+	k.addLetters(t, 3)
+	k.do(t, &engine.CreateQueue{Queue: engine.QueueName{Account: account, Name: "payments"}, NameSet: true, Attributes: map[string]string{
+		"Policy": `{"Statement":{"Effect":"Deny","Principal":{"AWS":"arn:aws:iam::` + account + `:user/TQSENDS1"},"Action":"sqs:SendMessage","Resource":"*"}}`}})
 	var letters messageList
 	_, text := k.as(t, "key TQALL001", "GET", "/v1/queues/dead/messages", "")
 	if err := json.Unmarshal([]byte(text), &letters); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
 	replace := fmt.Sprintf(`{"queue":"dead","place":%q,"to":"lot"}`, letters.Messages[0].Place)
+	giveBack := fmt.Sprintf(`{"queue":"dead","place":%q}`, letters.Messages[1].Place)
 	for _, tt := range []struct {
 		method, path, body string
 		want               map[string]int
@@ -206,7 +210,10 @@ func TestTaskRights(t *testing.T) {
 		{"POST", "/v1/tasks/count", `{"queue":"dead"}`, map[string]int{"TQSEES01": 200}},
 		{"POST", "/v1/tasks", `{"queue":"dead","do":"park","to":"lot"}`, map[string]int{"TQSEES01": 403, "TQONLY01": 403, "TQMOVE01": 403}},
 		{"POST", "/v1/replace", replace, map[string]int{"TQSEES01": 403, "TQONLY01": 403, "TQMOVE01": 403, "TQALL001": 200}},
-		{"POST", "/v1/tasks", `{"queue":"dead","do":"move","limit":1}`, map[string]int{"TQMOVE01": 200}},
+		{"POST", "/v1/replace", giveBack, map[string]int{"TQMOVE01": 403, "TQSENDS1": 403, "TQALL001": 200}},
+		{"POST", "/v1/tasks", `{"queue":"dead","do":"move"}`, map[string]int{"TQMOVE01": 403, "TQSENDS1": 403}},
+		{"POST", "/v1/tasks", `{"queue":"lot","do":"move","to":"dead"}`, map[string]int{"TQSENDS1": 200}},
+		{"POST", "/v1/tasks", `{"queue":"dead","do":"move","limit":1}`, map[string]int{"TQALL001": 200}},
 		{"POST", "/v1/tasks/dead:1/pause", `{}`, map[string]int{"TQSEES01": 403}},
 	} {
 		for _, id := range slices.Sorted(maps.Keys(tt.want)) {

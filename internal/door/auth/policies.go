@@ -145,6 +145,38 @@ func (p *Policies) Allow(
 	return nil
 }
 
+// AllowReturn refuses to bring messages back to where they came from, unless the principal may send
+// to every queue of its account: its key allows it, and the policy of none of them denies it. Each
+// message says itself where it came from, and that need not be a queue that has the dead-letter
+// queue now. It lists the queues with do. [AUTH-48]
+func (p *Policies) AllowReturn(who Principal, r *http.Request, do func(engine.Op) error) error {
+	if who.key == nil {
+		return nil // [AUTH-47]
+	}
+	every := engine.QueueName{Account: who.account}
+	if err := p.Allow(who, r, "sqs:SendMessage", every); err != nil {
+		return err
+	}
+	list := &engine.ListQueues{Account: who.account,
+		MaxResults: engine.Int{Value: returnPage, Set: true}}
+	for {
+		if err := do(list); err != nil {
+			return err
+		}
+		for _, queue := range list.Queues {
+			if err := p.Allow(who, r, "sqs:SendMessage", queue); err != nil {
+				return err
+			}
+		}
+		if list.NextToken = list.Next; list.NextToken == "" {
+			return nil
+		}
+	}
+}
+
+// returnPage is how many queues are asked for at a time, the most that a listing has. [QUEUE-24]
+const returnPage = 1000
+
 // alike are the actions of /v1 that show or do what an action of SQS does.
 var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
 	"tenaq:SearchHistory": "sqs:ReceiveMessage",
