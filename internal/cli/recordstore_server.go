@@ -2,8 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+
+	"github.com/aws/smithy-go"
 
 	"tenaq/records"
 	"tenaq/records/serverrecords"
@@ -82,10 +86,37 @@ func (f *RecordsFlags) offered(ctx context.Context) (RecordsPlace, error) {
 	offered, err := serverrecords.Offered(ctx, server.client)
 	switch {
 	case err != nil:
+		answer, answered := errors.AsType[smithy.APIError](err)
 		err = server.client.Explain("look for records", "", WithCause(ctx, err))
+		if answered && isDenial(ErrorKind(answer)) {
+			return nil, Codedf(ExitCode(err),
+				"%w: records on the server need tenaq:ReadRecords and tenaq:WriteRecords; or keep them in a file, as earlier versions do, with --records sqlite:FILE",
+				err)
+		}
 		return nil, Codedf(ExitCode(err), "%w; or name another store with --records", err)
 	case !offered:
 		return nil, nil
 	}
 	return server, nil
+}
+
+// OpenLogged is Open for commands that work for long. It logs which store they use.
+//
+// It warns if that is the file of an earlier run although the server keeps records: workers on
+// other machines may use those, and two ledgers let work run twice.
+func (f *RecordsFlags) OpenLogged(ctx context.Context, log *slog.Logger) (*RecordStore, error) {
+	store, err := f.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("records in use", "records", store.Place)
+	if _, file := store.Place.(*SQLitePlace); !file || !f.IsUsual() || f.Connect == nil {
+		return store, nil
+	}
+	if server, err := f.offered(ctx); err == nil && server != nil {
+		log.Warn("a file of records exists here, so the records of the server are not used: workers elsewhere may use those and repeat work; "+
+			"name one place for all workers with --records or TENAQ_RECORDS",
+			"records", store.Place, "server_records", server)
+	}
+	return store, nil
 }

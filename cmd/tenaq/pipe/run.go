@@ -29,8 +29,9 @@ func (f *pipeFlags) run(
 	if err := f.findQueues(ctx, c, queue, &cfg, handler); err != nil {
 		return err
 	}
+	logger := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr)
 	if !cfg.NoClaims {
-		store, err := f.Open(ctx)
+		store, err := f.OpenLogged(ctx, logger)
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,6 @@ func (f *pipeFlags) run(
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	logger := f.log.Style(a, slog.LevelInfo).Logger(a.Stderr)
 	name := cli.QueueNameOf(cfg.QueueURL)
 	counts := NewObserver(logger.With("queue", name), name, cfg.Concurrency)
 	end := newPipeEnd(c.Client, cfg.QueueURL, f.untilEmpty, counts.log, stop)

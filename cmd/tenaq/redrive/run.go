@@ -119,7 +119,9 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, specs []redrivehost.Spec
 		return err
 	}
 	defer metrics.Close()
-	h, err := f.host(ctx, r.logger, f.Open)
+	h, err := f.host(ctx, r.logger, func(ctx context.Context) (*cli.RecordStore, error) {
+		return f.OpenLogged(ctx, r.logger)
+	})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func openHost(
 ) (*redrivehost.Host, error) {
 	flags := cli.RecordsFlags{Address: s.Records.Address,
 		Connect: func(context.Context) (*cli.Client, error) { return door, nil }}
-	store, err := flags.Open(ctx)
+	store, err := flags.OpenLogged(ctx, logger)
 	if err != nil {
 		return nil, err
 	}
