@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"strings"
 
 	"tenaq/internal/engine/row"
@@ -56,7 +57,7 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 	if err := d.check(to, 0); err != nil {
 		return err
 	}
-	old := []picked{{&message{Meta: *meta}, to}}
+	old := []picked{{message: &message{Meta: *meta}, to: to}}
 	e.loadPicked(q, old)
 	m := old[0].message
 	carried := e.contentOf(q, m)
@@ -93,13 +94,14 @@ func (e *Engine) replaceable(q *queue, seq uint64) (*row.Meta, *Error) {
 	return &metas[0], nil
 }
 
-// replaceIn returns the queue that a replaced message goes to.
+// replaceIn returns the queue that a replaced message goes to: as a task moves it. [TASK-2]
 func (e *Engine) replaceIn(q *queue, to string, m *row.Meta) (*queue, *Error) {
 	name, known := QueueName{Account: q.name.Account, Name: to}, true
 	if to == "" {
-		if name, known = e.queueOfARN(m.Source); !known {
+		name, known = e.queueOfARN(cmp.Or(m.Source, e.writtenSource(q, m)))
+		if !known || name.Account != q.name.Account {
 			return nil, refuse(CodeConflict,
-				"The message was sent to this queue directly: name a queue in \"to\".")
+				"It is not known where the message came from: name a queue in \"to\".")
 		}
 	}
 	target, err := e.lookup(name)
@@ -111,4 +113,13 @@ func (e *Engine) replaceIn(q *queue, to string, m *row.Meta) (*queue, *Error) {
 			"Source and destination must be queues of the same type.")
 	}
 	return target, nil
+}
+
+// writtenSource returns the source that a worker wrote into a message.
+func (e *Engine) writtenSource(q *queue, m *row.Meta) string {
+	c, ok := row.DecodeContent(e.contentOf(q, &message{Meta: *m}))
+	if !ok {
+		e.rows.damaged("content", row.SeqKey(q.row.Space, row.KindMessage, m.Seq))
+	}
+	return written(c.Attributes, "source")
 }

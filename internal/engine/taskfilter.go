@@ -48,7 +48,8 @@ func checkFilter(f *TaskFilter) *Error {
 	return nil
 }
 
-// takes reports whether a filter finds a message, as far as its metadata say.
+// takes reports whether a filter finds a message, as far as its metadata say. The source of one
+// that no queue moved is in its content.
 func takes(f *TaskFilter, m *row.Meta, v *row.Delivery) bool {
 	receives := uint64(0)
 	if v != nil {
@@ -56,7 +57,7 @@ func takes(f *TaskFilter, m *row.Meta, v *row.Delivery) bool {
 	}
 	return (f.ID == [16]byte{} || f.ID == [16]byte(m.ID) || f.ID == m.Lineage) &&
 		(f.Group == "" || f.Group == m.Group) &&
-		(f.Source == "" || f.Source == m.Source) &&
+		(f.Source == "" || f.Source == m.Source || m.Source == "") &&
 		m.Sent >= f.From && (f.To == 0 || m.Sent < f.To) &&
 		receives >= f.ReceivesMin && (f.ReceivesMax == 0 || receives <= f.ReceivesMax)
 }
@@ -91,26 +92,26 @@ type selection struct {
 	horizon uint64 // messages from this number on are not looked at
 	reads   int64  // bytes of contents that may still be read
 
-	// back asks for the source of each message, and source is that of the one found last.
-	back   bool
-	source string
+	// sources asks for the source of each message, and source is that of the one found last.
+	sources bool
+	source  string
 }
 
 // selectFrom returns a walk over what lies behind a place of a queue that is ready.
 func (e *Engine) selectFrom(
-	q *queue, f *TaskFilter, place, horizon uint64, back bool,
+	q *queue, f *TaskFilter, place, horizon uint64, sources bool,
 ) *selection {
 	// As many messages are read at a time as fit on a page.
 	p := peek{Peek: &Peek{Max: PeekMax}, e: e, q: q, place: place, looks: taskLooks,
 		gates: make(map[string]uint64)}
 	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads,
-		back: back}
+		sources: sources}
 }
 
 // A selected message is one that a filter has found.
 type selected struct {
 	meta       *row.Meta
-	source     string // ARN of the queue that it goes back to, if that was asked for
+	source     string // ARN of the queue that it came from, if that was asked for
 	shown      Peeked
 	receivable bool
 }
@@ -165,7 +166,8 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 		return false, true
 	}
 	s.source = m.Source
-	unsaid := s.back && m.Source == "" // no queue moved it, but a worker may have
+	// No queue moved it, but a worker may have.
+	unsaid := m.Source == "" && (s.sources || s.filter.Source != "")
 	told := false
 	if s.filter.OfReason() {
 		if a := s.told(m, v); a != nil {
@@ -194,6 +196,9 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 	}
 	if unsaid {
 		s.source = written(c.Attributes, "source")
+		if s.filter.Source != "" && s.filter.Source != s.source {
+			return false, true
+		}
 	}
 	return takesContent(s.filter, &c), true
 }

@@ -14,13 +14,14 @@ const failureConfirm = "MoreThanConfirmed"
 // is deleted.
 type picked struct {
 	*message
-	to *queue
+	to     *queue
+	source string // ARN of the queue that it came from, if the task asks for it
 }
 
 // stepSelection carries a task that selects one step further: what it takes, and how far it has
 // come, are one change. [TASK-9]
 func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
-	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit, t.back())
+	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit, t.sources())
 	var taken []picked
 	failure, skipped := "", int64(0)
 	allowed, size := t.allowance(e.now), int64(0)
@@ -48,7 +49,7 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 			skipped++
 			return true
 		}
-		taken = append(taken, picked{&message{Meta: *m.meta}, to})
+		taken = append(taken, picked{&message{Meta: *m.meta}, to, m.source})
 		return true
 	})
 	e.loadPicked(q, taken)
@@ -86,8 +87,10 @@ func (e *Engine) destinationOf(q *queue, t *task, source string) (to *queue, ok,
 	return to, to != nil, false
 }
 
-// back reports whether the task moves each message to its source.
-func (t *task) back() bool { return t.Work == TaskMove && t.Destination == (QueueName{}) }
+// sources reports whether the task asks where each message came from.
+func (t *task) sources() bool {
+	return t.Work == TaskPark || t.Work == TaskMove && t.Destination == (QueueName{})
+}
 
 // sourceQueue returns the queue that a message of a queue goes back to; nil if it has no source, or
 // one that does not exist in the account. [TASK-2, TASK-5]
@@ -141,7 +144,7 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 	case TaskMove:
 		e.redrive(q, m.to, m.message, id)
 	case TaskPark:
-		e.park(q, m.to, m.message)
+		e.park(q, m)
 	case TaskDelete:
 		e.countTimeout(q, m.message)
 		e.tally(q).AddDeleted(0)
@@ -151,13 +154,16 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 
 // park moves a message to a queue where it stays what it was: its identities, its source and its
 // receives. Its retention starts again. One without a source comes from the queue it was in, so
-// that a task can move it back. [TASK-4]
-func (e *Engine) park(from, to *queue, m *message) {
+// that a task can move it back, unless a worker wrote another one into it. [TASK-4]
+func (e *Engine) park(from *queue, m picked) {
 	moved := &message{Meta: m.Meta, hasMeta: true}
-	moved.Source, moved.Base = cmp.Or(m.Source, e.arn(from.name)), e.now
-	e.hand(from, to, m, moved, row.OutcomeParked)
+	if name, ok := e.queueOfARN(m.source); !ok || name.Account != from.name.Account {
+		moved.Source = cmp.Or(m.Source, e.arn(from.name))
+	}
+	moved.Base = e.now
+	e.hand(from, m.to, m.message, moved, row.OutcomeParked)
 	e.tally(from).Moved.Add(1)
-	e.stir(to)
+	e.stir(m.to)
 }
 
 // passRemoved drops messages that were removed from between fresh ones from the window of a

@@ -26,7 +26,7 @@ func (s *selectFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.id, "id", "", "only the message with this message or lineage `id`")
 	f.StringVar(&s.group, "group", "", "only messages of this message `group`")
-	f.StringVar(&s.source, "source", "", "only dead letters of this `queue`")
+	f.StringVar(&s.source, "source", "", "only messages that came from this `queue`")
 	f.StringVar(&s.text, "text", "", "only messages whose body contains this `text`")
 	f.StringVar(&s.kind, "kind", "", "only messages of this `kind` of tenaq dead list")
 	f.StringVar(&s.reason, "reason", "", "only messages whose reason contains this `text`")

@@ -16,7 +16,7 @@ import (
 type filter struct {
 	ID          string            `json:"id,omitempty" doc:"message id or lineage id"`
 	Group       string            `json:"group,omitempty" doc:"message group"`
-	Source      string            `json:"source,omitempty" doc:"the queue that dead-lettered the messages"`
+	Source      string            `json:"source,omitempty" doc:"the queue that the messages came from"`
 	From        *time.Time        `json:"from,omitempty" doc:"sent at this time or later"`
 	Before      *time.Time        `json:"before,omitempty" doc:"sent before this time"`
 	ReceivesMin uint64            `json:"receivesMin,omitempty"`

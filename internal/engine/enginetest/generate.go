@@ -151,7 +151,7 @@ func (g *Generator) message(q string) string {
 	}
 	if g.chance(6) {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
-			"tenaq:String=v=1&reason=no-answer-9",
+			"tenaq:String=v=1&reason=no-answer-9&source="+g.written(q),
 			"tenaq:String=v=1&key="+g.one("w1", "w2", "w%203"),
 			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000",
 				"9999999999999")) + ")"

@@ -71,3 +71,12 @@ func (g *Generator) filter(q string) string {
 	}
 	return ""
 }
+
+// written is the source that a worker wrote into its dead letter.
+func (g *Generator) written(q string) string {
+	name := standardNames[0]
+	if isFIFO(q) {
+		name = fifoNames[0]
+	}
+	return "arn%3Aaws%3Asqs%3Aus-east-1%3A" + accountDefault + "%3A" + name
+}

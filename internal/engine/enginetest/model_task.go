@@ -95,7 +95,8 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	failure := ""
 	looked := slices.Clone(q.messages)
 	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last,
-		op.Work == engine.TaskMove && op.To == "", func(msg *modelMessage) bool {
+		op.Work == engine.TaskPark || op.Work == engine.TaskMove && op.To == "",
+		func(msg *modelMessage) bool {
 			var to *modelQueue
 			done := t.Moved + taken
 			known := true
@@ -155,7 +156,9 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 	m.of(q).Moved.Add(1)
 	m.of(to).Arrived.Add(1)
 	moved := *msg
-	moved.source = cmp.Or(msg.source, m.arn(q.name))
+	if queueOfARN(written(msg, "source")) == "" {
+		moved.source = cmp.Or(msg.source, m.arn(q.name))
+	}
 	moved.base = m.now
 	m.enter(to, &moved, 0)
 	moved.kind = available
@@ -165,7 +168,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 // until it returns false. It reports whether it has come to the last one.
 func (m *Model) selectFrom(
 	q *modelQueue, f *engine.TaskFilter, place *uint64, messages []*modelMessage, last uint64,
-	back bool, visit func(*modelMessage) bool,
+	sources bool, visit func(*modelMessage) bool,
 ) (whole bool) {
 	looks, reads := 512, int64(4<<20)
 	for _, msg := range messages {
@@ -179,7 +182,7 @@ func (m *Model) selectFrom(
 			return false
 		}
 		found := matches(f, msg)
-		if found && (f.OfContent() || back && msg.source == "") {
+		if found && (f.OfContent() || msg.source == "" && (sources || f.Source != "")) {
 			size := sizeOf(&msg.entry)
 			if reads < size && reads < 4<<20 {
 				return false
@@ -204,7 +207,7 @@ func matches(f *engine.TaskFilter, msg *modelMessage) bool {
 	switch receives := uint64(msg.receives); {
 	case id != engine.MessageID{} && id != msg.id && id != msg.lineage,
 		f.Group != "" && f.Group != msg.entry.Group.Value,
-		f.Source != "" && f.Source != msg.source,
+		f.Source != "" && f.Source != cmp.Or(msg.source, written(msg, "source")),
 		msg.sent < f.From || f.To != 0 && msg.sent >= f.To,
 		receives < f.ReceivesMin || f.ReceivesMax != 0 && receives > f.ReceivesMax:
 		return false
@@ -380,12 +383,13 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 		return modelRefusal(engine.CodeConflict, "The message is in flight: a consumer has "+
 			"received it. Try again when it has returned.")
 	}
+	source := cmp.Or(msg.source, written(msg, "source"))
 	to := m.queues[engine.QueueName{Account: q.name.Account,
-		Name: cmp.Or(op.To, queueOfARN(msg.source))}]
+		Name: cmp.Or(op.To, queueOfARN(source))}]
 	switch {
-	case op.To == "" && msg.source == "":
+	case op.To == "" && source == "":
 		return modelRefusal(engine.CodeConflict,
-			"The message was sent to this queue directly: name a queue in \"to\".")
+			"It is not known where the message came from: name a queue in \"to\".")
 	case to == nil:
 		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
 	case to.fifo() != q.fifo():
