@@ -17,6 +17,14 @@ type Record struct {
 	Version uint64 // zero if there is no record
 	Age     int64  // milliseconds since it was written
 	TTL     int64  // milliseconds until it expires; zero for never
+	Cut     bool   // the value is left out
+}
+
+// cut leaves out a value of more than most bytes. Zero is no limit.
+func (r *Record) cut(most int) {
+	if most > 0 && len(r.Value) > most {
+		r.Value, r.Cut = nil, true
+	}
 }
 
 // records is what the engine keeps in memory about records.
@@ -141,6 +149,7 @@ type PutRecord struct {
 	Value        []byte // never changed from now on, because other answers may share it
 	If           uint64
 	TTL          int64 // milliseconds; zero for never
+	ShowMax      int   // a longer value of a conflict is left out; zero for none
 
 	// The answer: the record that was written, or the current one in case of a conflict.
 	Record   Record
@@ -174,6 +183,7 @@ func (op *PutRecord) apply(e *Engine, _ *Command) *Error {
 	old := e.recordOf(name)
 	current, ok := e.matches(op.Key, old, op.If)
 	if op.Record, op.Conflict = current, !ok; op.Conflict {
+		op.Record.cut(op.ShowMax)
 		return nil
 	}
 	r := &row.Record{Version: e.records.version(e.now), Written: e.now, Value: op.Value}
@@ -197,6 +207,7 @@ func (r *records) version(now int64) uint64 {
 type DeleteRecord struct {
 	Account, Key string
 	If           uint64
+	ShowMax      int // a longer value of a conflict is left out; zero for none
 
 	// The answer: the current record in case of a conflict.
 	Record   Record
@@ -216,5 +227,6 @@ func (op *DeleteRecord) apply(e *Engine, _ *Command) *Error {
 	if op.Record, op.Conflict = current, !ok || op.If == 0; !op.Conflict {
 		e.writeRecord(name, old, nil)
 	}
+	op.Record.cut(op.ShowMax)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"tenaq/claims"
+	"tenaq/internal/api/intake"
 	"tenaq/records"
 )
 
@@ -60,7 +61,12 @@ func textOrBytes(b []byte) (text *string, other []byte) {
 // claimPrefix is the ledger of workers, where none is named.
 const claimPrefix = "claim/"
 
-// ledger returns the ledger that a prefix names, for requests about a key.
+// claimBytes is the memory that a request about a claim takes: its record as it is stored, as an
+// entry, as it is shown, and as the answer. [WIRE-29]
+const claimBytes = 4 * records.ValueMax
+
+// ledger returns the ledger that a prefix names, for requests about a key. It waits for the memory
+// that they take.
 func (c *call) ledger(prefix, key, owner string, lease time.Duration) (*claims.Ledger, error) {
 	prefix = cmp.Or(prefix, claimPrefix)
 	err := records.CheckKey(prefix + key)
@@ -74,7 +80,8 @@ func (c *call) ledger(prefix, key, owner string, lease time.Duration) (*claims.L
 	if err != nil {
 		return nil, errRecord(err)
 	}
-	return l, nil
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	return l, c.room.Wait(c, claimBytes, intake.WaitMax)
 }
 
 // checkSize refuses what is too large for an entry.

@@ -18,6 +18,9 @@ import (
 const (
 	recordsBytes = 1 << 20 // values beside the first record
 	writesMax    = 32
+
+	// A conflict shows a value of up to showMax bytes without a wait for more memory.
+	showMax = 2 << 10
 )
 
 // A record is a record in an answer.
@@ -27,10 +30,13 @@ type record struct {
 	Version uint64 `json:"version"`
 	AgeMS   int64  `json:"ageMs"`
 	TTLMS   int64  `json:"ttlMs,omitempty" doc:"until it expires; absent if it does not"`
+
+	cut bool // the value has not been read
 }
 
 func shownRecord(r *engine.Record) *record {
-	return &record{Key: r.Key, Value: r.Value, Version: r.Version, AgeMS: r.Age, TTLMS: r.TTL}
+	return &record{Key: r.Key, Value: r.Value, Version: r.Version, AgeMS: r.Age, TTLMS: r.TTL,
+		cut: r.Cut}
 }
 
 // A recordList is a page of GET /v1/records.
@@ -122,6 +128,10 @@ func (c *call) writeRecords(in writesIn) (list writeList, err error) {
 		return list, errRecord(fmt.Errorf("a request has 1 to %d writes, and this one has %d",
 			writesMax, n))
 	}
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	if err := c.room.Wait(c, shownBytes*intake.AnswerCost, intake.WaitMax); err != nil {
+		return list, err
+	}
 	ops, errs := make([]engine.Op, len(in.Writes)), make([]error, len(in.Writes))
 	pending := make([]broker.Pending, len(in.Writes))
 	for i := range in.Writes {
@@ -129,7 +139,7 @@ func (c *call) writeRecords(in writesIn) (list writeList, err error) {
 			pending[i], errs[i] = c.cfg.Broker.Submit(ops[i])
 		}
 	}
-	size, failed := int64(0), 0
+	failed := 0
 	for i := range ops {
 		if errs[i] == nil {
 			errs[i] = pending[i].Wait(c)
@@ -138,18 +148,48 @@ func (c *call) writeRecords(in writesIn) (list writeList, err error) {
 			failed++
 			err = cmp.Or(err, errs[i])
 		}
-		result := resultOf(ops[i], errs[i])
-		if result.Record != nil {
-			size += int64(len(result.Record.Value))
-		}
-		list.Results = append(list.Results, result)
+		list.Results = append(list.Results, resultOf(ops[i], errs[i]))
 	}
 	if failed == len(ops) {
 		return list, err
 	}
-	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
-	c.room.Set(size * intake.AnswerCost)
+	c.showLarge(list.Results)
 	return list, nil
+}
+
+// shownBytes are those of values that conflicts show at once.
+const shownBytes = writesMax * showMax
+
+// showLarge reads the large values that conflicts left out, as soon as there is memory for them. A
+// write whose conflict cannot be shown has not been carried out.
+func (c *call) showLarge(results []writeResult) {
+	large := int64(0)
+	for _, r := range results {
+		if r.Record != nil && r.Record.cut {
+			large++
+		}
+	}
+	if large == 0 {
+		return
+	}
+	busy := c.room.Wait(c, (shownBytes+large*records.ValueMax)*intake.AnswerCost, intake.WaitMax)
+	for i, r := range results {
+		if r.Record == nil || !r.Record.cut {
+			continue
+		}
+		op := &engine.GetRecord{Account: c.principal.Account(), Key: r.Record.Key}
+		err := busy
+		if err == nil {
+			err = c.do(op)
+		}
+		results[i] = writeResult{Conflict: true}
+		switch {
+		case err != nil:
+			results[i] = resultOf(nil, err)
+		case op.Record.Version != 0:
+			results[i].Record = shownRecord(&op.Record)
+		}
+	}
 }
 
 // op returns the operation of a write.
@@ -159,10 +199,10 @@ func (w *recordWrite) op(account string) (engine.Op, error) {
 		return nil, errRecord(err)
 	}
 	if w.Delete {
-		return &engine.DeleteRecord{Account: account, Key: w.Key, If: w.If}, nil
+		return &engine.DeleteRecord{Account: account, Key: w.Key, If: w.If, ShowMax: showMax}, nil
 	}
 	return &engine.PutRecord{Account: account, Key: w.Key, Value: w.Value, If: w.If,
-		TTL: w.TTLMS}, nil
+		TTL: w.TTLMS, ShowMax: showMax}, nil
 }
 
 func resultOf(op engine.Op, err error) (r writeResult) {

@@ -3,9 +3,12 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"tenaq/internal/api/intake"
 	"tenaq/internal/engine"
 	"tenaq/records"
 )
@@ -113,6 +116,49 @@ func TestLargeRecords(t *testing.T) {
 	if got != 10 || pages < 2 {
 		t.Errorf("got %d records in %d pages, want 10 in several", got, pages+1)
 	}
+}
+
+// The values of conflicts and of claims wait for the memory of answers before they are read, and
+// what has no room changes nothing. [REC-11, WIRE-29]
+func TestRecordsWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.do(t, &engine.PutRecord{Account: account, Key: "large", Value: make([]byte, records.ValueMax)})
+		w.do(t, &engine.PutRecord{Account: account, Key: "small", Value: []byte("x")})
+		const writes = `{"writes":[{"key":"large"},{"key":"large","delete":true},{"key":"small"}]}`
+		write := func() (out writeList) {
+			t.Helper()
+			w.json(t, "POST", "/records", writes, 200, &out)
+			if len(out.Results) != 3 || !out.Results[2].Conflict || string(out.Results[2].Record.Value) != "x" {
+				t.Fatalf("got %+v", out)
+			}
+			return out
+		}
+		others := w.cfg.Intake.Answers.Hold("others")
+		others.Set(intake.AnswerBudget - intake.AnswerReserve)
+		for _, r := range write().Results[:2] {
+			if r.Error == nil || r.Error.Status != http.StatusTooManyRequests || r.Record != nil {
+				t.Errorf("without room for a large value: got %+v", r)
+			}
+		}
+		var refused problem
+		w.json(t, "POST", "/claims/k/acquire", `{}`, http.StatusTooManyRequests, &refused)
+		w.json(t, "GET", "/claims/k", "", http.StatusTooManyRequests, &refused)
+		others.Set(intake.AnswerBudget)
+		w.json(t, "POST", "/records", `{"writes":[{"key":"new"}]}`, http.StatusTooManyRequests, &refused)
+		others.Release()
+		for _, r := range write().Results[:2] {
+			if !r.Conflict || r.Record == nil || len(r.Record.Value) != records.ValueMax {
+				t.Errorf("with room: got %+v", r.Error)
+			}
+		}
+		w.json(t, "GET", "/claims/k", "", http.StatusNotFound, &refused)
+		var list recordList
+		w.json(t, "GET", "/records?key=new", "", 200, &list)
+		if held := w.cfg.Intake.Answers.Total(); len(list.Records) != 0 || held != 0 {
+			t.Errorf("got %d records, and %d bytes are still held", len(list.Records), held)
+		}
+	})
 }
 
 // claimed is an answer about a claim, or a refusal.
