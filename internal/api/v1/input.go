@@ -225,6 +225,10 @@ func (c *call) decode(into any) error {
 		return &Error{http.StatusRequestEntityTooLarge, "MalformedInput",
 			"The body is larger than 64 KiB."}
 	}
+	if values(c.body) > valuesMax {
+		return sqswire.Errorf(sqswire.InvalidParameterValue,
+			"The body has too many values: all objects and lists together may have %d.", valuesMax)
+	}
 	d := json.NewDecoder(bytes.NewReader(c.body))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
@@ -241,6 +245,27 @@ func (c *call) decode(into any) error {
 	}
 	return sqswire.Errorf(sqswire.InvalidParameterValue,
 		"The body does not have the expected JSON: %s.", faultOf(err))
+}
+
+// valuesMax bounds the values of a body. The request with the most, 32 writes of records, has less
+// than 200. A value of two bytes can take a hundred once it is decoded.
+const valuesMax = 1000
+
+// values returns how many values a body of JSON has, give or take the last one of each list and
+// object, without decoding it.
+func values(body []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }
 
 // errMember refuses a member of a body that the route does not have.

@@ -86,6 +86,10 @@ func TestRecords(t *testing.T) {
 		{"GET", "/v1/records?prefix=%00", "", "has a zero byte"},
 		{"POST", "/v1/records", `{"writes":[]}`, "1 to 32 writes, and this one has 0"},
 		{"POST", "/v1/records", `{"writes":[` + strings.Repeat(`{"key":"k"},`, 32) + `{"key":"k"}]}`, "this one has 33"},
+		{"POST", "/v1/records", `{"writes":[` + strings.Repeat("{},", 1<<20) + `{}]}`, "too many values"},
+		{"POST", "/v1/queues/q/nack", `{"entries":[` + strings.Repeat("{},", 2000) + `{}]}`, "too many values"},
+		{"POST", "/v1/replace", `{"body":"\"","attributes":{` + strings.Repeat(`"a":{},`, 2000) + `"a":{}}}`, "too many values"},
+		{"POST", "/v1/records", `{"writes":[{"key":"` + strings.Repeat(`,[{\"`, 400) + `","ttlMs":-1}]}`, "1024 are allowed"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttlMs":-1}]}`, "delete it instead"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttl":1}]}`, "unknown"},
 	} {
