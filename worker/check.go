@@ -42,8 +42,9 @@ func (w *Worker) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the queue %s cannot be used: %w", w.cfg.QueueURL, err)
 	}
-	if w.reasons = newReasons(w.cfg.Client, w.cfg.QueueURL); w.reasons != nil {
-		w.reasons.ask(ctx)
+	r := newReasons(w.cfg.Client, w.cfg.QueueURL, w.cfg.Logger)
+	if r != nil && r.offered(ctx) {
+		w.reasons = r
 	}
 	retention := retentionOf(attributes)
 	w.dead = deadLetters{url: w.cfg.DeadLetterURL,

@@ -3,8 +3,10 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"net/url"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"tenaq/claims"
@@ -28,13 +30,20 @@ type nack struct {
 	DelayMS int64  `json:"delayMs,omitempty"`
 }
 
-// reasons sends nacks, once the server is known to take them.
+// reasons sends nacks to a server that takes them.
 type reasons struct {
 	server *v1client.Client
 	path   string
-	taken  atomic.Bool
+	log    *slog.Logger
 	batch  *batcher[nack]
+
+	mu     sync.Mutex
+	until  time.Time // no reasons are sent before, because the server has refused one
+	logged bool
 }
+
+// refusalPause is how long messages go back without reasons after the server has refused one.
+const refusalPause = 5 * time.Minute
 
 // nackRequest is the body of a request.
 type nackRequest struct {
@@ -42,28 +51,55 @@ type nackRequest struct {
 }
 
 // newReasons returns nil if there cannot be a tenaq server.
-func newReasons(client SQS, queueURL string) *reasons {
+func newReasons(client SQS, queueURL string, log *slog.Logger) *reasons {
 	server := v1client.New(client)
 	if server == nil {
 		return nil
 	}
-	r := &reasons{server: server,
+	r := &reasons{server: server, log: log,
 		path: "/queues/" + url.PathEscape(queuename.Of(queueURL)) + "/nack"}
 	r.batch = &batcher[nack]{send: bounded(r.send)}
 	return r
 }
 
-// ask asks the server, with a request that changes nothing, whether it takes reasons. A server that
-// does not answer now is asked no more: the messages go back without reasons.
-func (r *reasons) ask(ctx context.Context) {
+// offered asks the server, with a request that changes nothing, whether it takes reasons. It is
+// false if the server is another one or of an earlier version, or does not allow it. A server that
+// does not say is asked again later, with a reason.
+func (r *reasons) offered(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	err := r.server.Post(ctx, r.path, nackRequest{Entries: []nack{}}, new(struct{}))
-	r.taken.Store(err == nil)
+	refused, ok := errors.AsType[*v1client.Error](err)
+	switch {
+	case errors.Is(err, v1client.ErrOther),
+		ok && (refused.Status == http.StatusForbidden || refused.Status == http.StatusNotFound):
+		return false
+	case err != nil:
+		r.suspend(err)
+	}
+	return true
 }
 
 // askMax is the time limit of the question.
 const askMax = 5 * time.Second
+
+// suspend lets messages go back without reasons for a while. It logs the first refusal.
+func (r *reasons) suspend(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until = time.Now().Add(refusalPause)
+	if isRefusal(err) && !r.logged {
+		r.logged = true
+		r.log.Warn("the server refuses reasons: messages go back without them, and this worker tries again later",
+			"error", err, "retry_in", refusalPause)
+	}
+}
+
+// isRefusal reports whether the server would refuse the same request again.
+func isRefusal(err error) bool {
+	refused, ok := errors.AsType[*v1client.Error](err)
+	return errors.Is(err, v1client.ErrOther) || ok && !refused.Passing()
+}
 
 // send carries out one request.
 func (r *reasons) send(ctx context.Context, entries []nack) []error {
@@ -74,6 +110,9 @@ func (r *reasons) send(ctx context.Context, entries []nack) []error {
 		}
 	}
 	if err := r.server.Post(ctx, r.path, nackRequest{entries}, &answer); err != nil {
+		if isRefusal(err) {
+			r.suspend(err)
+		}
 		return alike(err, len(entries))
 	}
 	errs := make([]error, len(entries))
@@ -87,23 +126,29 @@ func (r *reasons) send(ctx context.Context, entries []nack) []error {
 	return errs
 }
 
-// giveBackWith gives a message back with a reason. If the server takes reasons no more, such as one
-// of an earlier version or one that has taken the right away, plain gives it back instead.
+// giveBackWith gives a message back with a reason. If the request fails, plain gives it back
+// instead: a reason is sent only once, and plain has the retries of the client. If the server has
+// taken the reason nevertheless, plain does no harm.
 func (r *reasons) giveBackWith(n nack, plain func() error) error {
 	if !r.areTaken() {
 		return plain()
 	}
 	err := r.batch.do(n)
-	refused, ok := errors.AsType[*v1client.Error](err)
-	if errors.Is(err, v1client.ErrOther) || ok && !refused.Passing() {
-		r.taken.Store(false)
-		return plain()
+	if _, refused := errors.AsType[*entryError](err); err == nil || refused {
+		return err
 	}
-	return err
+	return plain()
 }
 
 // areTaken reports whether the server takes reasons.
-func (r *reasons) areTaken() bool { return r != nil && r.taken.Load() }
+func (r *reasons) areTaken() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !time.Now().Before(r.until)
+}
 
 // nackOf returns how a verdict reads to the server. A message that was not tried is released. The
 // reason has no class, as in the trail of a dead letter, so both are of the same kind.

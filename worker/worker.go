@@ -21,7 +21,7 @@ type Worker struct {
 	custody *custody
 	deletes *batcher[string]
 	shows   *batcher[show]
-	reasons *reasons      // nil unless the server may be tenaq
+	reasons *reasons      // nil unless the server takes them
 	slots   chan struct{} // holds one token for every handler that runs
 	dead    deadLetters
 	// the dead-letter queue to which the queue moves messages by itself, if it may do so early
