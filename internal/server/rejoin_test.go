@@ -18,6 +18,7 @@ import (
 
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/sqs"
+	v1 "tenaq/internal/api/v1"
 	"tenaq/internal/broker"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
@@ -46,9 +47,10 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 			Server: &Server{cfg: Config{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}},
 			pipes:  pipes{make(chan net.Conn), make(chan struct{})},
 		}
-		v := &service{broker: b}
+		door := auth.New(auth.Config{Account: "000000000000"})
+		v := &service{broker: b, v1: v1.New(v1.Config{Broker: b, Door: door})}
 		v.api = sqs.New(sqs.Config{
-			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Door: auth.New(auth.Config{Account: "000000000000"}),
+			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Door: door,
 			Rejoin: s.rejoin, IdleMax: idleMax,
 		})
 		s.http, s.adminHTTP = s.newHTTP(s.counted(v.api)), s.newHTTP(nil)
