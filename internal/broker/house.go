@@ -50,6 +50,9 @@ func (b *Broker) keepHouse(busy bool) {
 		b.inform(sweep)
 		if h.after = sweep.Last; !sweep.More {
 			h.after, h.rest = engine.QueueName{}, sweepRest
+			if sweep.Moved {
+				h.rest = sweepEvery
+			}
 		}
 	}
 	b.sweepRecords(busy, mono)

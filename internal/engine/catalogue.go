@@ -299,14 +299,16 @@ func openToken(token string) (name string, ok bool) {
 
 // Sweep removes expired messages from a few queues behind After, as every command does for its own
 // queue. It stops at a queue that has more to remove than one command may, so that the next sweep
-// continues there. Behind the last queue it looks for what fallen spaces have left in moved.
+// continues there. It stops behind one that has removed much, too: what a turn writes is bounded.
+// Each sweep also looks at a few rows that fallen spaces may have left in moved.
 type Sweep struct {
 	After QueueName
 	Max   int
 
-	// The answer: the last queue it is done with, and whether there are others behind it.
-	Last QueueName
-	More bool
+	// The answer: the last queue it is done with, and whether there are others behind it. Moved
+	// says that more rows in moved are to be looked at.
+	Last        QueueName
+	More, Moved bool
 }
 
 func (op *Sweep) apply(e *Engine, _ *Command) *Error {
@@ -325,7 +327,7 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 		}
 	}
 	op.Last, op.More = last, len(seen)+len(graves) == op.Max
-	done := op.After
+	done, written := op.After, e.TurnBytes()
 	for i := range seen {
 		q := e.stale(seen[i].name, seen[i].row)
 		if _, keeps := searchTag(seen[i].row.Tags, row.HistoryTag); keeps && q == nil {
@@ -336,10 +338,13 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 			break
 		}
 		done = seen[i].name
+		if e.TurnBytes()-written > moveBytesMax {
+			op.Last, op.More = done, true
+			break
+		}
 	}
-	if !op.More && !e.sweepMoved() {
-		op.More = true
-	}
+	e.sweepMoved()
+	op.Moved = e.sys.Fallen
 	for _, name := range graves {
 		if q := e.queues[name]; q == nil {
 			e.rows.delete(row.QueueKey(name))

@@ -127,10 +127,9 @@ func TestSweepMoved(t *testing.T) {
 	}
 	sweeps := func() (n int) {
 		for op := (&engine.Sweep{Max: 10}); ; n++ {
-			if f.do(op); !op.More {
+			if f.do(op); !op.Moved {
 				return n
 			}
-			op.After = op.Last
 		}
 	}
 	if n := sweeps(); n != 0 || f.moved() != many+many/5 {
@@ -140,10 +139,16 @@ func TestSweepMoved(t *testing.T) {
 	f.want(kept, "kept")
 	half := &engine.Sweep{Max: 10}
 	f.do(half)
-	if !half.More {
-		t.Error("the first sweep says that there is no more")
+	if half.More || !half.Moved {
+		t.Errorf("after the first sweep, more queues: %v, more rows: %v; want false and true",
+			half.More, half.Moved)
 	}
 	f.reopen(func(kv.Batch) {}) // which changes nothing
+	f.do(&engine.PurgeQueue{Queue: named("to-dead")})
+	if f.do(half); f.moved() != many/5 || !half.Moved {
+		t.Errorf("%d rows are left after the second sweep, want %d; more rows: %v, want true",
+			f.moved(), many/5, half.Moved) // it went on, and then begins again for the second purge
+	}
 	if n := sweeps(); n != 0 || f.moved() != many/5 {
 		t.Errorf("%d rows are left after %d more sweeps, want %d after 1", f.moved(), n+1, many/5)
 	}

@@ -16,12 +16,13 @@ func (op *Gauges) apply(e *Engine, _ *Command) *Error {
 		return errNumber(int64(len(op.Queues)), "queues", "Must be at most 64.")
 	}
 	op.Gauges = nil
+	written := e.TurnBytes()
 	for _, name := range op.Queues {
 		q, err := e.lookup(name)
 		if err != nil {
 			continue
 		}
-		if !e.settled(q) {
+		if !e.settled(q) || e.TurnBytes()-written > moveBytesMax {
 			return ErrAgain
 		}
 		g, _ := e.gauge(q)

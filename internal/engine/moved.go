@@ -56,18 +56,18 @@ func (e *Engine) ownAll(after QueueName) (last QueueName) {
 }
 
 // fell notes that a space has fallen, with all its rows but those in moved that name it. Sweeps
-// remove these, from the first id on.
-func (s *system) fell() { s.Fallen, s.Swept, s.dirty = true, MessageID{}, true }
+// remove these, from the first id on. A sweep in progress goes on, or queues that come and go would
+// keep it from ever ending.
+func (s *system) fell() { s.Again, s.Fallen, s.dirty = s.Fallen, true, true }
 
 // movedLooks is how many rows in moved one Apply looks at.
 const movedLooks = 1024
 
-// sweepMoved removes rows in moved that name spaces that have fallen. It reports whether it is
-// done.
-func (e *Engine) sweepMoved() (done bool) {
+// sweepMoved looks at a few rows in moved and removes those that name spaces that have fallen.
+func (e *Engine) sweepMoved() {
 	s := &e.sys
 	if !s.Fallen {
-		return true
+		return
 	}
 	rows := row.Family(row.FamilyMoved)
 	if s.Swept != (MessageID{}) {
@@ -93,11 +93,10 @@ func (e *Engine) sweepMoved() (done bool) {
 	for _, k := range gone {
 		e.rows.delete(k)
 	}
-	if done = looks < movedLooks; done {
-		s.Fallen, s.Swept = false, MessageID{}
+	if looks < movedLooks {
+		s.Fallen, s.Again, s.Swept = s.Again, false, MessageID{}
 	}
 	s.dirty = true
-	return done
 }
 
 func (e *Engine) decodeMoved(k, v []byte) (id MessageID, at row.Place) {

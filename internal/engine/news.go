@@ -61,7 +61,9 @@ func (op *News) apply(e *Engine, _ *Command) *Error {
 	if n.left == 0 {
 		n.left = len(n.names)
 	}
-	for looks := 0; n.left > 0 && len(op.Gauges)+len(op.Gone) < op.Max && looks <= looksMax; {
+	written := e.TurnBytes()
+	for looks := 0; n.left > 0 && len(op.Gauges)+len(op.Gone) < op.Max && looks <= looksMax &&
+		e.TurnBytes()-written <= moveBytesMax; {
 		name := n.names[0]
 		stored, ok := e.known(name)
 		if !ok {

@@ -45,8 +45,8 @@ func (op *ReleaseGroup) apply(e *Engine, _ *Command) *Error {
 	}
 	for _, m := range held {
 		e.unschedule(q, m)
-		m.Changed = true
-		e.hide(q, m, e.now)
+		m.Changed, m.Kind, m.At = true, row.DueReturned, e.now
+		e.schedule(q, m) // the grace after a crash may have hidden it for longer than hide allows
 	}
 	if op.Released = len(held); op.Released > 0 {
 		e.stir(q)

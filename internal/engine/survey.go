@@ -57,7 +57,7 @@ func (op *Survey) apply(e *Engine, _ *Command) *Error {
 		rows = append(rows, catalogued{name, stored})
 	}
 	op.Gauges, op.Last = make([]Gauge, 0, len(rows)), op.After
-	looks := 0
+	looks, written := 0, e.TurnBytes()
 	for i := range rows {
 		c := &rows[i]
 		g, looked := emptyGauge(c.name, &c.row), 0
@@ -70,7 +70,7 @@ func (op *Survey) apply(e *Engine, _ *Command) *Error {
 		}
 		op.Gauges = append(op.Gauges, g)
 		op.Last = c.name
-		if looks += looked; looks > looksMax {
+		if looks += looked; looks > looksMax || e.TurnBytes()-written > moveBytesMax {
 			op.More = true
 			break
 		}

@@ -109,6 +109,7 @@ func samples() []sample {
 	noted.HeldUntil = sampleTime + 600000
 	keyed := noted
 	keyed.IDKey, keyed.Unowned, keyed.Fallen, keyed.Swept = sampleIncarned, false, true, sampleID
+	keyed.Again = true
 	content := Content{
 		Body:    "hello\x00\nwörld",
 		BodyMD5: sampleID,

@@ -26,9 +26,11 @@ type System struct {
 	Unowned bool
 
 	// Fallen says that rows in moved may name spaces that have fallen. They are removed step by
-	// step, in the order of their ids. Swept is the last id that was looked at.
+	// step, in the order of their ids. Swept is the last id that was looked at. Again says that a
+	// space has fallen since the first: after the last id, everything is looked at once more.
 	Fallen bool
 	Swept  MessageID
+	Again  bool
 }
 
 func (s *System) Encode(b []byte) []byte {
@@ -59,6 +61,7 @@ func (s *System) parts(c *Codec) {
 	c.bool(&s.Unowned, &s.Fallen)
 	if s.Fallen {
 		c.ID((*[16]byte)(&s.Swept))
+		c.bool(&s.Again)
 	}
 }
 
