@@ -25,10 +25,11 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 	var taken []picked
 	failure, skipped := "", int64(0)
 	allowed, size := t.allowance(e.now), int64(0)
+	ofGroup := make(map[string]int) // of a FIFO queue: how many are taken
 	whole := s.run(func(m *selected) bool {
 		done := t.Moved + int64(len(taken))
 		switch {
-		case !m.receivable:
+		case !m.receivable || !e.inOrder(q, t, m.meta, ofGroup[m.meta.Group]):
 			skipped++
 			return true
 		case t.Most > 0 && done == t.Most:
@@ -50,6 +51,9 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 			return true
 		}
 		taken = append(taken, picked{&message{Meta: *m.meta}, to, m.source})
+		if q.fifo() {
+			ofGroup[m.meta.Group]++
+		}
 		return true
 	})
 	e.loadPicked(q, taken)
@@ -70,6 +74,18 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 		t.Status = row.TaskCompleted
 	}
 	e.saveTask(t)
+}
+
+// inOrder reports whether a message may move before those that it would leave behind. A task that
+// moves all messages of a FIFO queue takes one only behind all others of its group, of which it has
+// taken some already. [TASK-19]
+func (e *Engine) inOrder(q *queue, t *task, m *row.Meta, taken int) bool {
+	if !q.fifo() || t.Work == TaskDelete || !t.Filter.All() {
+		return true
+	}
+	g := e.group(q, m.Group)
+	e.loadLines(q, g, taken+1)
+	return len(g.lines) > taken && g.lines[taken].Seq == m.Seq
 }
 
 // destinationOf returns the queue that a task moves a message to; nil for a delete. A message whose

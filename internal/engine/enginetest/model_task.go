@@ -108,7 +108,7 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 			}
 			size += sizeOf(&msg.entry)
 			switch {
-			case !m.canTake(q, looked, msg):
+			case !m.canTake(q, looked, msg) || overtakes(q, op, msg):
 				size -= sizeOf(&msg.entry)
 				t.skipped++
 				return true
@@ -236,6 +236,15 @@ func written(msg *modelMessage, field string) (text string) {
 		}
 	}
 	return text
+}
+
+// overtakes reports whether a task that moves all of a FIFO queue would leave behind a message of
+// the same group that came before this one.
+func overtakes(q *modelQueue, op *engine.StartTask, msg *modelMessage) bool {
+	return q.fifo() && op.Work != engine.TaskDelete && op.Filter.All() &&
+		slices.ContainsFunc(q.messages, func(other *modelMessage) bool {
+			return other.seq < msg.seq && other.entry.Group.Value == msg.entry.Group.Value
+		})
 }
 
 // sourceQueue is the queue that a message goes back to, nil if there is none.
