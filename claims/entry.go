@@ -115,21 +115,21 @@ func (s *stored) encode() []byte {
 	return b
 }
 
-// decode reads the entry of a record.
+// decode reads the entry of a record. Its error is ErrUnreadable.
 func decode(r records.Record) (stored, error) {
 	var s stored
 	if err := json.Unmarshal(r.Value, &s); err != nil {
-		return s, fmt.Errorf("the record %q is not a claim: %w: keep claims under a prefix of their own", r.Key, err)
+		return s, unreadable{fmt.Errorf("the record %q is not a claim: %w: keep claims under a prefix of their own", r.Key, err)}
 	}
 	if s.Version != entryVersion {
-		return s, fmt.Errorf("the claim %q has format %d and this program knows %d: use the version of the program that wrote it",
-			r.Key, s.Version, entryVersion)
+		return s, unreadable{fmt.Errorf("the claim %q has format %d and this program knows %d: use the version of the program that wrote it",
+			r.Key, s.Version, entryVersion)}
 	}
 	switch s.State {
 	case Held, Completed, Failed, Exhausted, Released, Parked:
 	default:
-		return s, fmt.Errorf("the claim %q is in state %q, which this program does not know: use the version of the program that wrote it",
-			r.Key, s.State)
+		return s, unreadable{fmt.Errorf("the claim %q is in state %q, which this program does not know: use the version of the program that wrote it",
+			r.Key, s.State)}
 	}
 	if s.Fence == 0 {
 		s.Fence = uint64(r.Version)

@@ -14,6 +14,14 @@ var ErrLost = errors.New("the claim was lost: its lease ran out before it was re
 // Claim.Ended first.
 var ErrEnded = errors.New("the claim has been ended already")
 
+// ErrUnreadable says that the record of a key is not an entry, or one of a later version.
+var ErrUnreadable = errors.New("the record is not an entry that this program can read")
+
+// unreadable is an ErrUnreadable that says why, and what to do.
+type unreadable struct{ error }
+
+func (unreadable) Is(target error) bool { return target == ErrUnreadable }
+
 // A Refusal is the reason why Acquire gave no claim: errors.Is(err, claims.Done).
 type Refusal string
 

@@ -112,15 +112,19 @@ type acquireIn struct {
 	Key     string `path:"key"`
 	Ledger  string `json:"ledger,omitempty" doc:"key prefix of the ledger; claim/ if empty"`
 	Owner   string `json:"owner,omitempty" doc:"names the holder, for people"`
-	LeaseMS int64  `json:"leaseMs,omitempty" doc:"60000 if absent; at least 1000"`
+	LeaseMS int64  `json:"leaseMs,omitempty" range:"0,648000000" doc:"60000 if absent; at least 1000"`
 	Message string `json:"messageId,omitempty" doc:"id of the message that brought the work"`
 	Memo    string `json:"memo,omitempty" doc:"what it takes to do the work again"`
 }
 
+// ownerMax bounds the name of a holder, in bytes: other holders are shown it.
+const ownerMax = 1024
+
 // acquireClaim answers POST /v1/claims/{key}/acquire. [REC-12]
 func (c *call) acquireClaim(in acquireIn) (*claimView, error) {
 	if err := cmp.Or(checkSize("memo", len(in.Memo), claims.MemoMax),
-		checkSize("messageId", len(in.Message), claims.MessageMax)); err != nil {
+		checkSize("messageId", len(in.Message), claims.MessageMax),
+		checkSize("owner", len(in.Owner), ownerMax)); err != nil {
 		return nil, err
 	}
 	l, err := c.ledger(in.Ledger, in.Key, in.Owner, time.Duration(in.LeaseMS)*time.Millisecond)
@@ -240,6 +244,8 @@ func asClaimError(err error) error {
 	case errors.Is(err, claims.ErrEnded):
 		return &Error{http.StatusConflict, "Ended",
 			"The claim has been ended in another way: GET shows how."}
+	case errors.Is(err, claims.ErrUnreadable):
+		return &Error{http.StatusConflict, "Unreadable", err.Error()}
 	case errors.Is(err, claims.ErrNoEntry):
 		return &Error{http.StatusNotFound, "NotFound", err.Error()}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,21 @@ func TestClaims(t *testing.T) {
 	if got := w.claim(t, "GET", "order%2F17", "", 200, ""); got.State != "completed" || *got.Result != "receipt" || got.Fence != third.Fence {
 		t.Errorf("got %+v", got)
 	}
+	w.claim(t, "POST", "long/acquire", `{"leaseMs":648000000}`, 200, "")
+	// What is no claim is in the way, and nobody has to be called for it.
+	for key, value := range map[string]string{"is not a claim": "x", "has format 2": `{"v":2,"state":"held"}`} {
+		w.do(t, &engine.PutRecord{Account: account, Key: "claim/" + key, Value: []byte(value)})
+		path := url.PathEscape(key)
+		for _, got := range []claimed{
+			w.claim(t, "POST", path+"/acquire", "{}", 409, "Unreadable"),
+			w.claim(t, "POST", path+"/renew", fence(1, ""), 409, "Unreadable"),
+			w.claim(t, "GET", path, "", 409, "Unreadable"),
+		} {
+			if !strings.Contains(got.Message, key) {
+				t.Errorf("%s: got %s", key, got.Message)
+			}
+		}
+	}
 	// Another ledger knows nothing of it.
 	w.claim(t, "GET", "order%2F17?ledger=mail/", "", 404, "NotFound")
 	w.claim(t, "POST", "order%2F17/acquire", `{"ledger":"mail/"}`, 200, "")
@@ -229,6 +245,10 @@ func TestClaims(t *testing.T) {
 		{"k/acquire", `{"leaseMs":10}`, "too short"},
 		{"k/acquire", `{"memo":"` + strings.Repeat("x", 40<<10) + `"}`, "memo has 40960 bytes"},
 		{"k/acquire", `{"owners":"x"}`, "unknown"},
+		{"k/acquire", `{"owner":"` + strings.Repeat("x", 1025) + `"}`, "owner has 1025 bytes"},
+		{"k/acquire", `{"leaseMs":9223372036854775807}`, "from 0 to 648000000"},
+		{"k/acquire", `{"leaseMs":18446744073710}`, "from 0 to 648000000"},
+		{"k/acquire", `{"leaseMs":-1}`, "from 0 to 648000000"},
 		{"k/renew", `{}`, "the fence is missing"},
 		{"k/complete", `{"fence":1,"result":"` + strings.Repeat("x", 129<<10) + `"}`, "result has"},
 		{strings.Repeat("k", 1020) + "/acquire", `{}`, "1024 are allowed"},
