@@ -35,8 +35,12 @@ type Outcome struct {
 	Source       string     `json:"deadLetterSource,omitempty"`
 	Size         int64      `json:"size"`
 	Key          string     `json:"key,omitempty"`
-	Reason       string     `json:"reason,omitempty"`
 	Attempts     int        `json:"attempts,omitempty"`
+
+	// Why it failed, and what consumers said when they gave it back, the latest last.
+	Reason string          `json:"reason,omitempty"`
+	Kind   string          `json:"kind,omitempty"`
+	Story  []PeekedAttempt `json:"story,omitempty"`
 
 	// as the server shows them, when they were asked for
 	Attributes json.RawMessage `json:"attributes,omitempty"`

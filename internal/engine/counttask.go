@@ -7,6 +7,7 @@ type CountTask struct {
 	Queue  QueueName
 	Filter TaskFilter
 	After  string // Next of the count before; empty to begin at the front
+	Most   int64  // the count ends when it has so many; 0 for no limit
 	Back   bool   // the task moves each message to its source, and skips one without
 
 	// The answer. Skipped messages are found and cannot be taken now.
@@ -40,6 +41,9 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		if !m.receivable || op.Back && e.sourceQueue(q, m.source) == nil {
 			op.Skipped++
 			return true
+		}
+		if op.Most > 0 && op.Count == op.Most {
+			return false
 		}
 		op.Count++
 		op.Bytes += m.meta.Size

@@ -102,6 +102,9 @@ func count(
 	defer p.Done()
 	in := map[string]any{"queue": queue, "filter": filter, "back": back}
 	for {
+		if limit > 0 {
+			in["limit"] = limit - total.Count
+		}
 		var part counted
 		if err := v.Post(ctx, "count the messages of", queue, "/tasks/count", in,
 			&part); err != nil {
@@ -113,7 +116,7 @@ func count(
 		}
 		total.Count, total.Bytes, total.Skipped = total.Count+part.Count, total.Bytes+part.Bytes,
 			total.Skipped+part.Skipped
-		if total.Complete = part.Complete; part.Complete || limit > 0 && total.Count >= limit {
+		if total.Complete = part.Complete; part.Complete || limit > 0 && total.Count == limit {
 			return total, nil
 		}
 		p.Line("%s so far", cli.Counted(total.Count, "message", "messages"))
@@ -224,17 +227,13 @@ func (f *taskFlags) run(
 	if err != nil {
 		return err
 	}
-	take := found.Count
-	if f.limit > 0 {
-		take = min(take, f.limit)
-	}
 	if !f.yes {
-		return f.dryRun(a, queue, take, &found)
+		return f.dryRun(a, queue, &found)
 	}
 	if found.Count == 0 {
-		return a.Result(&found, "no messages of %s to %s%s", queue, f.do, stay(found.Skipped))
+		return a.Result(&found, "no messages in %s to %s%s", queue, f.do, stay(found.Skipped))
 	}
-	in := map[string]any{"queue": queue, "do": f.do, "filter": filter, "expected": take}
+	in := map[string]any{"queue": queue, "do": f.do, "filter": filter, "expected": found.Count}
 	for name, text := range map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note} {
 		if text != "" {
 			in[name] = text
@@ -246,7 +245,7 @@ func (f *taskFlags) run(
 		}
 	}
 	if f.do == "delete" {
-		in["confirm"] = cmp.Or(f.confirm, take)
+		in["confirm"] = cmp.Or(f.confirm, found.Count)
 	}
 	var t task
 	if err := v.Post(ctx, f.do+" messages of", queue, "/tasks", in, &t); err != nil {
@@ -266,7 +265,7 @@ func stay(skipped int64) string {
 }
 
 // dryRun says what a task would do.
-func (f *taskFlags) dryRun(a *cli.App, queue string, take int64, found *counted) error {
+func (f *taskFlags) dryRun(a *cli.App, queue string, found *counted) error {
 	if a.JSON {
 		return a.PrintJSON(found)
 	}
@@ -274,8 +273,8 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, take int64, found *counted)
 	if f.do == "move" {
 		to = cmp.Or(to, "the source queue")
 	}
-	if err := a.Result(nil, "would %s %s of %s%s (%s)%s", f.do,
-		cli.Counted(take, "message", "messages"), queue, cli.OrEmpty(to != "", " to "+to),
+	if err := a.Result(nil, "would %s %s from %s%s (%s)%s", f.do,
+		cli.Counted(found.Count, "message", "messages"), queue, cli.OrEmpty(to != "", " to "+to),
 		cli.HumanSize(found.Bytes), stay(found.Skipped)); err != nil {
 		return err
 	}

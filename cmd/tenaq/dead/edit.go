@@ -3,6 +3,7 @@ package dead
 import (
 	"context"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 
@@ -26,7 +27,8 @@ func newEditCmd(a *cli.App) *cobra.Command {
 		Short: "Send a corrected message in the place of a dead letter",
 		Long: `Send a corrected message in the place of a dead letter: the server removes one
 and sends the other in one step. The new message has the same lineage and goes
-to the queue where the old one came from, or to --to.
+to the queue where the old one came from, or to --to. A message that a consumer
+has received stays.
 
 ID is a message id or a lineage id. What is not given stays as it is. Without
 --yes it only shows the old and the new body.`,
@@ -65,18 +67,10 @@ func (f *editFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1, false)
-	switch {
-	case err != nil:
+	m, err := f.find(ctx, a, v, queue, id)
+	if err != nil {
 		return err
-	case found.Count == 0 && found.Skipped > 0:
-		return cli.Codedf(cli.ExitRefused, "message %s of %s is in flight, delayed or blocked; try again later",
-			id, queue)
-	case len(found.Samples) == 0:
-		return cli.Codedf(cli.ExitNotFound,
-			"%s has no message %s; see: tenaq peek %[1]s", queue, id)
 	}
-	m := &found.Samples[0]
 	in["queue"], in["place"] = queue, m.Place
 	if !f.yes {
 		if a.JSON {
@@ -102,6 +96,38 @@ func (f *editFlags) run(
 		return err
 	}
 	return a.Result(&out, "replaced %s by %s", m.ID, out.ID)
+}
+
+// find returns a message that can be replaced. The server looks it up by its id; one that an older
+// version of tenaq stored is found by a count, if it can be received.
+func (f *editFlags) find(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue, id string,
+) (*cli.Peeked, error) {
+	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1, f.to == "")
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found.Samples) > 0:
+		return &found.Samples[0], nil
+	case found.Skipped == 0:
+		return nil, cli.Codedf(cli.ExitNotFound,
+			"%s has no message %s; see: tenaq peek %[1]s", queue, id)
+	}
+	m, err := v.Message(ctx, id, url.Values{"body": {"1024"}})
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Queue != queue:
+		return nil, cli.Codedf(cli.ExitNotFound, "message %s has moved to %s", id, m.Queue)
+	case m.State == "in_flight":
+		return nil, cli.Codedf(cli.ExitRefused,
+			"message %s of %s is in flight: a consumer has received it; try again when it has returned",
+			id, queue)
+	case f.to == "" && (m.State == "visible" || m.Source == ""):
+		return nil, cli.Codedf(cli.ExitRefused,
+			"message %s of %s has no source queue in this account: name a queue with --to", id, queue)
+	}
+	return &m.Peeked, nil
 }
 
 // change is what the flags ask for.

@@ -29,7 +29,8 @@ first. Nothing is received, hidden or moved.
 The reason is what the consumer said when it gave the message back, or what a
 tenaq worker wrote into the message. Reasons that differ only in numbers,
 identifiers, quotations and addresses are one kind; # stands for these parts.
-Messages without a reason are of the kind unknown.`,
+Messages without a reason are of the kind unknown. --kind of tenaq dead redrive,
+park and delete selects the messages of a kind.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead list orders-dlq --json | jq -r '.kinds[] | "\(.count) \(.reason)"'`,
 		Args: cli.Wants(1, 1),
@@ -128,19 +129,17 @@ func (l *reasonList) print(a *cli.App, now time.Time) error {
 		a.Note("no messages in %s", l.Queue)
 		return nil
 	}
-	t := cli.Table{Head: []string{"COUNT", "FIRST", "LAST", "RECEIVES", "REASON", "SAMPLE"}}
+	t := cli.Table{Head: []string{"COUNT", "FIRST", "LAST", "RECEIVES", "KIND", "REASON",
+		"SAMPLE"}}
 	for i := range l.Kinds {
 		k := &l.Kinds[i]
 		receives := strconv.FormatInt(k.Receives.Min, 10)
 		if k.Receives.Max != k.Receives.Min {
 			receives += "-" + strconv.FormatInt(k.Receives.Max, 10)
 		}
-		reason := cli.FirstWords(k.Reason, cli.PeekReasonTable)
-		if reason == "" {
-			reason = k.Kind
-		}
+		reason := cli.OrDash(cli.FirstWords(k.Reason, cli.PeekReasonTable))
 		t.Add(strconv.Itoa(k.Count), cli.HumanTime(k.First, now), cli.HumanTime(k.Last, now),
-			receives, reason, k.Sample.ID)
+			receives, k.Kind, reason, k.Sample.ID)
 	}
 	if err := a.PrintTable(t); err != nil {
 		return err

@@ -76,7 +76,7 @@ var pastOf = map[string]string{"move": "moved", "park": "parked", "delete": "del
 
 // did says what the task has done.
 func did(t *task) string {
-	text := pastOf[t.Do] + " " + cli.Counted(t.Done, "message", "messages") + " of " + t.Queue
+	text := pastOf[t.Do] + " " + cli.Counted(t.Done, "message", "messages") + " from " + t.Queue
 	if to := t.destination(); to != "" {
 		text += " to " + to
 	}

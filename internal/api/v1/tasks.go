@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -212,6 +213,7 @@ type countIn struct {
 	Queue  string `json:"queue"`
 	Filter filter `json:"filter,omitzero"`
 	After  string `json:"after,omitempty" doc:"next of the count before"`
+	Limit  int64  `json:"limit,omitempty" doc:"the count ends when it has so many messages"`
 	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
 }
 
@@ -239,7 +241,10 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		return count, err
 	}
 	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After,
-		Back: in.Back}
+		Most: in.Limit, Back: in.Back}
+	if in.Limit < 0 {
+		return count, errValue("limit", strconv.FormatInt(in.Limit, 10), "a number of messages")
+	}
 	var samples []engine.Peeked
 	for range stepsMax {
 		if err := c.do(op); err != nil {
@@ -248,7 +253,8 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		count.Count, count.Bytes, count.Skipped = count.Count+op.Count, count.Bytes+op.Bytes,
 			count.Skipped+op.Skipped
 		samples = append(samples, op.Samples...)
-		if op.After = op.Next; op.Next == "" {
+		op.After, op.Most = op.Next, in.Limit-count.Count
+		if op.Next == "" || in.Limit > 0 && op.Most == 0 {
 			break
 		}
 	}

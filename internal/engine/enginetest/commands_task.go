@@ -100,9 +100,10 @@ func showView(t *engine.TaskView) string {
 	return text
 }
 
-// taskCount counts to the end.
+// taskCount counts to the end, or until there are max messages.
 func (p *Player) taskCount(a *args, _ []string) (string, error) {
-	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back")}
+	most := a.number("max").Value
+	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back"), Most: most}
 	op.Queue, _ = a.queue()
 	if err := a.done(); err != nil {
 		return "", err
@@ -123,10 +124,11 @@ func (p *Player) taskCount(a *args, _ []string) (string, error) {
 			}
 		}
 		count, bytes, skipped = count+op.Count, bytes+op.Bytes, skipped+op.Skipped
-		if op.After = op.Next; op.Next == "" {
+		if op.After = op.Next; op.Next == "" || most > 0 && count == most {
 			return fmt.Sprintf("count=%d bytes=%d skipped=%d%s", count, bytes, skipped, samples),
 				nil
 		}
+		op.Most = max(most-count, 0)
 	}
 }
 

@@ -11,7 +11,7 @@ func (g *Generator) taskStep(q string) {
 			g.maybe("rate", "1", "3", "10", "1000"))
 		g.emit("move-step")
 	case 4:
-		g.emit("task-count q=%s%s", q, g.filter(q))
+		g.emit("task-count q=%s%s%s", q, g.maybe("max", "1", "5"), g.filter(q))
 	case 5:
 		g.emit("task-list%s", g.one("", " active", " q="+q))
 	case 6:

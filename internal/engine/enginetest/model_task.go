@@ -294,6 +294,9 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 			op.Skipped++
 			return true
 		}
+		if op.Count == op.Most && op.Most > 0 {
+			return false
+		}
 		op.Count++
 		op.Bytes += sizeOf(&msg.entry)
 		if len(op.Samples) < engine.CountSamples {
