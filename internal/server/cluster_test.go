@@ -181,6 +181,24 @@ func TestPollEndsWithItsNode(t *testing.T) {
 	eventually(t, "the poll is gone at the leader", func() bool { return nodes[leader].polls() == 0 })
 }
 
+// A node that stops ends the live streams of its clients with a word. [V1-13]
+func TestLiveStreamEndsWithItsNode(t *testing.T) {
+	nodes, stops := three(t, nil)
+	leader := leaderOf(t, nodes)
+	follower := (leader + 1) % 3
+	res, err := http.Get(nodes[follower].URL() + "/v1/live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := stops[follower](); err != nil {
+		t.Error(err)
+	}
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), `"reason":"stopping"`) {
+		t.Errorf("got %v and %s, want the end of the stream and why", err, b)
+	}
+}
+
 // Each node reports about itself, and the leader about the others.
 func TestClusterMetrics(t *testing.T) {
 	nodes, _ := three(t, nil)

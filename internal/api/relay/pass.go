@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tenaq/internal/api/intake"
+	"tenaq/internal/api/v1"
 )
 
 // spelled are the headers of responses whose names SQS does not write as net/http does.
@@ -16,9 +17,9 @@ var spelled = map[string]string{"X-Amzn-Requestid": "x-amzn-RequestId",
 // errClient says that a response cannot be written: its client has left, or reads too slowly.
 var errClient = errors.New("the client does not read the response")
 
-// pass answers with the response of the leader. Its error is errClient, or that of the connection
-// to the leader.
-func pass(w http.ResponseWriter, res *http.Response) error {
+// pass answers with the response of the leader. A live stream that ends because this node drains
+// gets its last event here. The error is errClient, or that of the connection to the leader.
+func pass(w http.ResponseWriter, res *http.Response, drained func() bool) error {
 	header := w.Header()
 	for name, values := range res.Header {
 		if as, ok := spelled[name]; ok {
@@ -37,8 +38,13 @@ func pass(w http.ResponseWriter, res *http.Response) error {
 	control := http.NewResponseController(w)
 	// the one of the request would end the stream in the middle
 	_ = control.SetReadDeadline(time.Time{})
-	to := &stream{w, control}
+	to := &stream{w: w, control: control}
 	err := deliver(to, res.Body, intake.Small)
+	if err != nil && err != errClient && drained() && to.last == [2]byte{'\n', '\n'} {
+		if _, err = to.Write(v1.ByeStopping()); err != nil {
+			return errClient
+		}
+	}
 	to.extend() // for the end, which may come long after the last part
 	return err
 }
@@ -69,11 +75,15 @@ const streamPause = 2 * time.Minute
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	last    [2]byte // what was written last: two line breaks are between two events
 }
 
 func (s *stream) Write(part []byte) (int, error) {
 	s.extend()
 	n, err := s.w.Write(part)
+	for _, c := range part[max(n-2, 0):n] {
+		s.last = [2]byte{s.last[1], c}
+	}
 	if err == nil {
 		err = s.control.Flush()
 	}

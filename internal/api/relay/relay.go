@@ -12,6 +12,7 @@
 //     are in the API and the protocol of its request. It never gets 503 for what may have happened.
 //   - A request that waits for a leader is answered here if this node becomes the leader.
 //   - A client that disconnects ends its request at the leader.
+//   - A node that stops ends the live streams that it passes on, with the event that says so.
 //   - Bodies stay within the budget of the Intake. At most forwardsMax requests are forwarded at a
 //     time, and at most receivesMax of them receive messages, so that consumers which wait leave
 //     room for other requests.
@@ -38,6 +39,7 @@ import (
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/api/v1"
 	"tenaq/internal/api/wire"
+	"tenaq/internal/broker"
 	"tenaq/internal/cluster/forward"
 	"tenaq/internal/door/auth"
 )
@@ -65,7 +67,7 @@ type Handler struct {
 	cfg                Config
 	forwards, receives places
 
-	serving context.Context // done when receives no longer wait
+	serving context.Context // done when receives no longer wait, and live streams end
 	drain   context.CancelFunc
 }
 
@@ -77,8 +79,8 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// Drain answers every receive that waits at the leader, and lets none wait from now on. It is for a
-// node that stops: its clients ask another one.
+// Drain answers every receive that waits at the leader, ends every live stream, and lets none wait
+// or begin from now on. It is for a node that stops: its clients ask another one.
 func (h *Handler) Drain() { h.drain() }
 
 // An api is what a node that does not lead must know about the API of a request.
@@ -160,6 +162,13 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	serves := func() bool { return true }
+	live := v1.IsLive(r)
+	if live {
+		if h.serving.Err() != nil {
+			return false, broker.ErrStopped
+		}
+		defer context.AfterFunc(h.serving, cancel)()
+	}
 	if isReceive(r, body.Bytes) {
 		if h.serving.Err() != nil { // the leader would hand out messages that are lost on the way
 			return false, errDrained
@@ -173,18 +182,20 @@ func (h *Handler) forward(w http.ResponseWriter, r *http.Request, api api) (sent
 		defer serves()
 	}
 	res, err := h.cfg.Forwarder.Do(r.WithContext(ctx), body.Bytes)
-	drained := !serves()
+	drained := !serves() || live && h.serving.Err() != nil
 	switch {
 	case errors.Is(err, forward.ErrHere):
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes)), int64(len(body.Bytes))
 		return false, err
+	case err != nil && live && drained:
+		return false, broker.ErrStopped
 	case err != nil && drained:
 		return false, errDrained
 	case err != nil:
 		return false, err
 	}
 	defer res.Body.Close()
-	return true, pass(w, res)
+	return true, pass(w, res, func() bool { return live && h.serving.Err() != nil })
 }
 
 // read reads the body of a request, unless every node would refuse the request.

@@ -234,6 +234,43 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// A node that stops ends the live streams that it passes on, and says so. [V1-13]
+func TestDrainEndsLiveStreams(t *testing.T) {
+	inRig(t, setup{}, func(r *rig) {
+		time.AfterFunc(5500*time.Millisecond, r.edge.Drain)
+		from := time.Now()
+		a := r.ask(r.here, get("GET", "/v1/live"))
+		if took := time.Since(from); a.err != nil || took > 6*time.Second ||
+			strings.Count(a.body, "event: tick") < 4 ||
+			!strings.HasSuffix(a.body, "event: bye\ndata: {\"reason\":\"stopping\",\"retryMs\":2000}\n\n") {
+			t.Errorf("got %v after %v and\n%s", a.err, took, a.body)
+		}
+		before := r.forwarded.Load()
+		if a := r.ask(r.here, get("GET", "/v1/live")); a.StatusCode != 503 || r.forwarded.Load() != before {
+			t.Errorf("a stream after that: got %q, forwarded %d times", a.raw, r.forwarded.Load()-before)
+		}
+		if s := r.log.String(); strings.Contains(s, "leader was lost") {
+			t.Errorf("the log says: %s", s)
+		}
+	})
+}
+
+// A stream that is in the middle of an event when its node stops is cut off.
+func TestDrainInsideEvent(t *testing.T) {
+	half := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: hello\ndata: {")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	inRig(t, setup{leader: half}, func(r *rig) {
+		time.AfterFunc(time.Second, r.edge.Drain)
+		if a := r.ask(r.here, get("GET", "/v1/live")); a.err == nil || strings.Contains(a.body, "bye") {
+			t.Errorf("got %v and %q, want a connection that was cut", a.err, a.body)
+		}
+	})
+}
+
 // When the leader is lost with a request, the client learns that the outcome is unknown, and is
 // never told to try again. When it is lost before, the request has not been carried out.
 func TestLeaderIsLost(t *testing.T) {

@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -201,18 +200,27 @@ type events struct {
 }
 
 func (e *events) send(name string, data any) error {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // numbers, strings and times can always be encoded
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", name, text)
 	if err := e.control.SetWriteDeadline(time.Now().Add(liveWriteMax)); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	if _, err := e.w.Write(b.Bytes()); err != nil {
+	if _, err := e.w.Write(eventText(name, data)); err != nil {
 		return err
 	}
 	return e.control.Flush()
 }
+
+// eventText is an event as it is sent.
+func eventText(name string, data any) []byte {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // numbers, strings and times can always be encoded
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, text)
+}
+
+// IsLive reports whether a request opens a live stream.
+func IsLive(r *http.Request) bool { return r.URL.Path == root+"/live" }
+
+// ByeStopping is the last event of a live stream that ends because its server stops.
+func ByeStopping() []byte { return eventText("bye", bye{"stopping", liveRetry.Milliseconds()}) }

@@ -6,7 +6,7 @@
 //     seconds. An election takes less.
 //   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown. That is
 //     also the end of one whose leader was replaced and does not answer, because its machine is
-//     lost.
+//     lost. A stream of events that the leader sends ends the same way.
 //   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
 //     and body. The leader also learns the address of the client, and whether it used TLS.
 //   - When a client disconnects, the connection to the leader is closed.
@@ -191,12 +191,28 @@ func (f *Forwarder) ask(
 		used.Store(conn)
 	}}
 	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(), trace))
-	defer f.watch(address, cancel)()
+	stop := f.watch(address, cancel)
 	res, err = f.transport.RoundTrip(outgoing(ctx, address, r, body))
+	if err == nil && strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		res.Body = &watched{res.Body, stop} // it has no end, so nothing else notices
+	} else {
+		stop()
+	}
 	if conn := used.Load(); conn != nil {
 		sent = conn.written.Load() > before.Load()
 	}
 	return res, sent, err
+}
+
+// A watched body is one whose leader is watched until it is closed.
+type watched struct {
+	io.ReadCloser
+	stop func()
+}
+
+func (w *watched) Close() error {
+	w.stop()
+	return w.ReadCloser.Close()
 }
 
 // watch gives a request up when the node at its address was replaced so long ago that it would

@@ -322,6 +322,28 @@ func TestLeaderIsReplaced(t *testing.T) {
 	})
 }
 
+// A stream of events ends when its leader was replaced and sends nothing more.
+func TestLeaderIsReplacedDuringStream(t *testing.T) {
+	c := &cluster{t: t}
+	noticed := make(chan bool)
+	c.leads(node(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(noticed)
+	}))
+	res, err := c.forwarder(20*time.Millisecond).Do(request(t, "GET"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	c.leads("127.0.0.1:1")
+	if n, err := res.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %d bytes and %v, want context.Canceled", n, err)
+	}
+	<-noticed
+}
+
 // A client that goes away during a long poll is noticed by the leader.
 func TestClientGone(t *testing.T) {
 	c := &cluster{t: t}
