@@ -34,6 +34,9 @@ type SQS interface {
 // Config configures a Worker. Client, QueueURL and Handler are required, and one of Claims and
 // NoClaims. The rest has defaults.
 type Config struct {
+	// Client may have the method Nacked(handle string, hidden time.Duration, moved bool). It is
+	// called for each message that goes back to a tenaq server with a reason, because that does not
+	// pass through the other methods.
 	Client SQS
 
 	// QueueURL is the URL of the queue. The worker resolves a name or an ARN with GetQueueUrl when

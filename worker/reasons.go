@@ -36,6 +36,7 @@ type reasons struct {
 	path   string
 	log    *slog.Logger
 	batch  *batcher[nack]
+	nacked func(handle string, hidden time.Duration, moved bool)
 
 	mu     sync.Mutex
 	until  time.Time // no reasons are sent before, because the server has refused one
@@ -50,14 +51,24 @@ type nackRequest struct {
 	Entries []nack `json:"entries"`
 }
 
+// A nackObserver is a client that tracks the messages of the worker. Nacks do not pass through its
+// methods, so it is told of each one that is done: for how long the message is hidden, or that the
+// queue has moved it to its dead-letter queue.
+type nackObserver interface {
+	Nacked(handle string, hidden time.Duration, moved bool)
+}
+
 // newReasons returns nil if there cannot be a tenaq server.
 func newReasons(client SQS, queueURL string, log *slog.Logger) *reasons {
 	server := v1client.New(client)
 	if server == nil {
 		return nil
 	}
-	r := &reasons{server: server, log: log,
+	r := &reasons{server: server, log: log, nacked: func(string, time.Duration, bool) {},
 		path: "/queues/" + url.PathEscape(queuename.Of(queueURL)) + "/nack"}
+	if observer, ok := client.(nackObserver); ok {
+		r.nacked = observer.Nacked
+	}
 	r.batch = &batcher[nack]{send: bounded(r.send)}
 	return r
 }
@@ -116,11 +127,13 @@ func (r *reasons) send(ctx context.Context, entries []nack) []error {
 		return alike(err, len(entries))
 	}
 	errs := make([]error, len(entries))
-	for i := range entries {
+	for i, e := range entries {
 		if i >= len(answer.Outcomes) {
 			errs[i] = errors.New("the server has not said what became of the message")
 		} else if o := answer.Outcomes[i]; !o.Done {
 			errs[i] = &entryError{o.Code, o.Message, true}
+		} else {
+			r.nacked(e.Handle, time.Duration(e.DelayMS)*time.Millisecond, e.Verdict == "poison")
 		}
 	}
 	return errs

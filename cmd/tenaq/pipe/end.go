@@ -145,6 +145,19 @@ func (e *pipeEnd) ChangeMessageVisibilityBatch(
 	return out, err
 }
 
+// Nacked records until when a message is hidden that the worker gave back with a reason, or that it
+// is in the dead-letter queue.
+func (e *pipeEnd) Nacked(handle string, hidden time.Duration, moved bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id := e.handles[handle]
+	if m := e.held[id]; moved {
+		e.forget(id)
+	} else if m != nil {
+		m.until = time.Now().Add(hidden)
+	}
+}
+
 // DeleteMessageBatch records that messages are deleted.
 func (e *pipeEnd) DeleteMessageBatch(
 	ctx context.Context, in *sqs.DeleteMessageBatchInput, options ...func(*sqs.Options),
