@@ -21,7 +21,7 @@ import (
 type claimView struct {
 	Key         string       `json:"key"`
 	State       claims.State `json:"state" enum:"held,completed,failed,exhausted,released,parked"`
-	Fence       uint64       `json:"fence" doc:"names the claim, and rises with every claim"`
+	Fence       uint64       `json:"fence,omitempty" doc:"names the claim, and rises with every claim; absent for that of another holder"`
 	Attempts    int          `json:"attempts"`
 	Owner       string       `json:"owner"`
 	AgeMS       int64        `json:"ageMs" doc:"since the last write"`
@@ -47,6 +47,14 @@ func viewOf(e *claims.Entry) *claimView {
 	}
 	v.Result, v.ResultBase64 = textOrBytes(e.Result)
 	v.Memo, v.MemoBase64 = textOrBytes(e.Memo)
+	return v
+}
+
+// othersView is the view of an entry for a caller that does not hold its claim. Without the fence,
+// a careless script cannot end what another holder has begun.
+func othersView(e *claims.Entry) *claimView {
+	v := viewOf(e)
+	v.Fence = 0
 	return v
 }
 
@@ -138,7 +146,7 @@ func (c *call) acquireClaim(in acquireIn) (*claimView, error) {
 	e := claim.Entry()
 	view := viewOf(&e)
 	if before := claim.TakenOver(); before != nil {
-		view.TakenOver = viewOf(before)
+		view.TakenOver = othersView(before)
 	}
 	return view, nil
 }
@@ -237,7 +245,7 @@ func asClaimError(err error) error {
 	switch {
 	case ok:
 		refusal := &Error{http.StatusConflict, refusalCodes[refused.Why], refused.Error()}
-		return &refusedClaim{refusal, viewOf(&refused.Entry), refused.RetryIn}
+		return &refusedClaim{refusal, othersView(&refused.Entry), refused.RetryIn}
 	case errors.Is(err, claims.ErrLost):
 		return &Error{http.StatusConflict, "Lost",
 			"The claim is no longer current: stop the work, since another holder may have begun it."}

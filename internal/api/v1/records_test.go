@@ -196,7 +196,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("acquired %+v", first)
 	}
 	busy := w.claim(t, "POST", "order%2F17/acquire", `{"owner":"script 2"}`, 409, "Busy")
-	if busy.RetryInMS < 1 || busy.RetryInMS > 30000 || busy.Claim == nil || busy.Claim.Owner != "script 1" || !strings.Contains(busy.Message, "try again in") {
+	if busy.RetryInMS < 1 || busy.RetryInMS > 30000 || busy.Claim == nil || busy.Claim.Owner != "script 1" || busy.Claim.Fence != 0 || !strings.Contains(busy.Message, "try again in") {
 		t.Errorf("refused with %+v", busy)
 	}
 	w.claim(t, "POST", "order%2F17/renew", fence(first.Fence, ""), 200, "")
@@ -216,7 +216,7 @@ func TestClaims(t *testing.T) {
 	w.claim(t, "POST", "order%2F17/complete", fence(third.Fence, `,"result":"receipt"`), 200, "") // again, for an answer that was lost
 	w.claim(t, "POST", "order%2F17/complete", fence(third.Fence, `,"result":"other"`), 409, "Ended")
 	done := w.claim(t, "POST", "order%2F17/acquire", `{}`, 409, "Done")
-	if done.Claim == nil || *done.Claim.Result != "receipt" {
+	if done.Claim == nil || done.Claim.Fence != 0 || *done.Claim.Result != "receipt" {
 		t.Errorf("refused with %+v", done)
 	}
 	if got := w.claim(t, "GET", "order%2F17", "", 200, ""); got.State != "completed" || *got.Result != "receipt" || got.Fence != third.Fence {
