@@ -50,8 +50,14 @@ type kindSample struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
+// Bounds of what a request keeps of the kinds that it finds. One more step fits beside them.
+const (
+	keptMax   = bodyMax
+	kindBytes = 512 // of one, without its reasons
+)
+
 // reasons answers GET /v1/queues/{queue}/reasons. A message without a story needs its content,
-// which may be large, so the bytes that a request reads are bounded. [NACK-15]
+// which may be large, so the bytes that a request reads and keeps are bounded. [NACK-15]
 func (c *call) reasons(in reasonsIn) (list reasonList, err error) {
 	op := &engine.Peek{Queue: c.queue(in.Queue), After: in.After, Bytes: pageBytes}
 	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
@@ -59,9 +65,9 @@ func (c *call) reasons(in reasonsIn) (list reasonList, err error) {
 		intake.WaitMax); err != nil {
 		return list, err
 	}
-	kinds, read := make(map[string]*kind), int64(0)
+	kinds, read, kept := make(map[string]*kind), int64(0), 0
 	for steps := 0; list.Grouped < in.Limit && steps < stepsMax+in.Limit/engine.PeekMax &&
-		read < pageBytes; steps++ {
+		read < pageBytes && kept < keptMax; steps++ {
 		op.Max = min(engine.PeekMax, in.Limit-list.Grouped)
 		if err := c.do(op); err != nil {
 			return list, err
@@ -72,6 +78,9 @@ func (c *call) reasons(in reasonsIn) (list reasonList, err error) {
 			f, size := c.failureOf(p)
 			read += size
 			name := f.kind()
+			if kinds[name] == nil {
+				kept += kindBytes + 2*len(f.Class) + 2*len(f.Text) // its reason and its sample
+			}
 			kinds[name] = f.addTo(kinds[name], name, p)
 		}
 		if op.After = op.Next; op.Next == "" {

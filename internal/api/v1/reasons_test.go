@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"tenaq/internal/engine"
@@ -68,6 +69,40 @@ func TestReasonsPageByPage(t *testing.T) {
 		if grouped != 250 || counts["no customer #"] != 166 || counts["card # declined"] != 84 || len(counts) != 2 {
 			t.Errorf("limit %d: %d messages, %v", limit, grouped, counts)
 		}
+	}
+}
+
+// What a request keeps is bounded when every message has another reason. [NACK-15]
+func TestReasonsAllDifferent(t *testing.T) {
+	w := newWorld(t)
+	failedMessages(t, w, 0)
+	const n = 1500
+	long := strings.Repeat("very ", 150)
+	for i := range n {
+		word := strings.Map(func(r rune) rune { return 'g' + r - '0' }, fmt.Sprint(i))
+		e := engine.Entry{ID: engine.Text{Value: "a", Set: true}, Body: engine.Text{Value: "x", Set: true}}
+		e.Attributes = []engine.EntryAttribute{{Name: "tenaq", Type: engine.Text{Value: "String", Set: true},
+			String: engine.Text{Value: "v=1&reason=" + word + "+is+" + strings.ReplaceAll(long, " ", "+"), Set: true}}}
+		if err := w.broker.Do(t.Context(), &engine.SendMessage{Queue: engine.QueueName{Account: account, Name: "dead"},
+			Draft: engine.NewDraft(e)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grouped, pages := 0, 0
+	for after := ""; pages == 0 || after != ""; pages++ {
+		_, body := w.ask("GET", "/v1/queues/dead/reasons?limit=10000&after="+after, "", "")
+		var list reasonList
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatalf("%v in %s", err, body)
+		}
+		if len(body) > keptMax+keptMax/2 || list.Grouped == 0 {
+			t.Fatalf("%d messages in an answer of %d bytes", list.Grouped, len(body))
+		}
+		grouped += list.Grouped
+		after = list.Next
+	}
+	if grouped != n || pages < 2 {
+		t.Errorf("%d of %d messages in %d pages", grouped, n, pages)
 	}
 }
 
