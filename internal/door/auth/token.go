@@ -134,7 +134,12 @@ func (d *Door) verifyToken(b *bearer) (Principal, error) {
 	if key == nil {
 		return Principal{}, errBearer()
 	}
-	if seal := d.seal(b.sealed, key); seal == nil || !hmac.Equal(b.seal, seal) {
+	seal := d.seal(b.sealed, key)
+	if seal == nil { // of the store, which this node has never opened
+		return Principal{}, &Error{Code: sigv4.InvalidClientTokenID, Status: http.StatusForbidden,
+			Message: "This node has never led and cannot check bearer tokens: sign the request with a key, or ask the node that leads."}
+	}
+	if !hmac.Equal(b.seal, seal) {
 		return Principal{}, errBearer()
 	}
 	now := time.Now()
