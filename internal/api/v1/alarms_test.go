@@ -48,6 +48,7 @@ func TestAlarms(t *testing.T) {
 		{"POST", "/v1/alarms/silence", "text/plain", `{"match":"x","for":"1h"}`, 400, "Content-Type"}, // as a web page could send it
 		{"POST", "/v1/alarms/silence", asJSON, `{`, 400, "not have the expected JSON"},
 		{"POST", "/v1/alarms/silence", asJSON, `{"match":5}`, 400, "expected JSON: match must be a string, not number."},
+		{"POST", "/v1/queues/waiting/nack", asJSON, `{"entries":5}`, 400, "expected JSON: entries must be a list, not number."},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `[]`, 400, "expected JSON: it must be an object, not array."},
 		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", intake.Small+1), 413, "64 KiB"},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, `"message":"waiting is`},

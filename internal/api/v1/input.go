@@ -285,7 +285,14 @@ func faultOf(err error) string {
 	case wrong.Field == "":
 		return "it must be an object, not " + wrong.Value
 	}
-	return wrong.Field + " must be a " + wrong.Type.Kind().String() + ", not " + wrong.Value
+	kind := wrong.Type.Kind().String()
+	switch {
+	case kind == "slice" && wrong.Type.Elem().Kind() == reflect.Uint8:
+		kind = "string" // base64
+	case kind == "slice":
+		kind = "list"
+	}
+	return wrong.Field + " must be a " + kind + ", not " + wrong.Value
 }
 
 // timeText is a time in Unix milliseconds as /v1 shows it; nil for never.
