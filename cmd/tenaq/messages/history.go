@@ -45,8 +45,8 @@ The outcome of a message is one of these:
   replaced       it was edited and sent as another message
   removed        a task deleted it
 
---id, --lineage, --key and --group use an index. --attribute and --text read
-every outcome of the period, so limit it with --from and --to.
+--id, --lineage, --key and --group use an index, except with --oldest. All other
+searches read every outcome of the period, so limit it with --from and --to.
 
 With --json, every outcome is one line of JSON with its body and attributes,
 and all pages are printed unless --limit is given. This needs a tenaq server.`,
