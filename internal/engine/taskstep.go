@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"tenaq/internal/engine/row"
@@ -169,12 +168,15 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 }
 
 // park moves a message to a queue where it stays what it was: its identities, its source and its
-// receives. Its retention starts again. One without a source comes from the queue it was in, so
-// that a task can move it back, unless a worker wrote another one into it. [TASK-4]
+// receives. Its retention starts again. One without a source gets the one that its worker wrote
+// into it, or else the queue it was in, so that a task can move it back. [TASK-4]
 func (e *Engine) park(from *queue, m picked) {
 	moved := &message{Meta: m.Meta, hasMeta: true}
-	if name, ok := e.queueOfARN(m.source); !ok || name.Account != from.name.Account {
-		moved.Source = cmp.Or(m.Source, e.arn(from.name))
+	if moved.Source == "" {
+		moved.Source = e.arn(from.name)
+		if q := e.sourceQueue(from, m.source); q != nil {
+			moved.Source = e.arn(q.name)
+		}
 	}
 	moved.Base = e.now
 	e.hand(from, m.to, m.message, moved, row.OutcomeParked)

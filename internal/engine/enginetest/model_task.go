@@ -156,8 +156,11 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 	m.of(q).Moved.Add(1)
 	m.of(to).Arrived.Add(1)
 	moved := *msg
-	if queueOfARN(written(msg, "source")) == "" {
-		moved.source = cmp.Or(msg.source, m.arn(q.name))
+	if moved.source == "" {
+		moved.source = m.arn(q.name)
+		if source := m.sourceQueue(q, msg); source != nil {
+			moved.source = m.arn(source.name)
+		}
 	}
 	moved.base = m.now
 	m.enter(to, &moved, 0)
