@@ -136,7 +136,7 @@ func (c *childWorker) handle(ctx context.Context, m *worker.Message) error {
 	if err != nil {
 		return err
 	}
-	err = act(childEffects{c, r.number}, &r.run, o.play(c.Seed, m.Attempt(), m.Receives, false))
+	err = act(childEffects{c, r.number}, &r.run, o.play(c.Seed, m, false))
 	out = outcomeOf(ctx, o, err)
 	return err
 }

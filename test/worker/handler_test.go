@@ -64,10 +64,11 @@ func (s order) reason() string {
 	return ""
 }
 
-// play decides what a handler does, by the seed, the message and the number of the attempt.
-func (s order) play(seed uint64, attempt, receives int, long bool) (p script) {
+// play decides what a handler does, by the seed, the message and the fence of its claim, which rises
+// also where the attempt and the receives stay what they were.
+func (s order) play(seed uint64, m *worker.Message, long bool) (p script) {
 	h := fnv.New64a()
-	fmt.Fprint(h, s.N, " ", attempt, " ", receives)
+	fmt.Fprint(h, s.N, " ", m.Attempt(), " ", m.Receives, " ", m.Fence())
 	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
 	up := func(to time.Duration) time.Duration { return time.Duration(rng.Float64() * float64(to)) }
 	switch q := rng.Float64(); {

@@ -229,7 +229,7 @@ func (s *seat) work(r *run, m *worker.Message) (err error) {
 	if err != nil {
 		return err
 	}
-	err = act(s.oracle, r, o.play(s.seed, m.Attempt(), m.Receives, s.long))
+	err = act(s.oracle, r, o.play(s.seed, m, s.long))
 	out = outcomeOf(r.ctx, o, err)
 	return err
 }
