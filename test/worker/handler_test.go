@@ -64,8 +64,8 @@ func (s order) reason() string {
 	return ""
 }
 
-// play decides what a handler does, by the seed, the message and the fence of its claim, which rises
-// also where the attempt and the receives stay what they were.
+// play decides what a handler does, by the seed, the message and the fence of its claim. The fence
+// rises also where the attempt and the receives stay what they were.
 func (s order) play(seed uint64, m *worker.Message, long bool) (p script) {
 	h := fnv.New64a()
 	fmt.Fprint(h, s.N, " ", m.Attempt(), " ", m.Receives, " ", m.Fence())
