@@ -64,11 +64,11 @@ func (s order) reason() string {
 	return ""
 }
 
-// play decides what a handler does, by the seed, the message and the fence of its claim. The fence
-// rises also where the attempt and the receives stay what they were.
+// play decides what a handler does, by the seed, the message and the time. Attempt and receives may
+// stay what they were, when the message was given back untried.
 func (s order) play(seed uint64, m *worker.Message, long bool) (p script) {
 	h := fnv.New64a()
-	fmt.Fprint(h, s.N, " ", m.Attempt(), " ", m.Receives, " ", m.Fence())
+	fmt.Fprint(h, s.N, " ", m.Attempt(), " ", time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
 	up := func(to time.Duration) time.Duration { return time.Duration(rng.Float64() * float64(to)) }
 	switch q := rng.Float64(); {
