@@ -13,8 +13,8 @@ import (
 // history searches the history of a queue, page by page to its end, and has a line for each
 // outcome. Ids are those of aliases. from=10s and to=20s are times since the script began. Max is
 // the size of a page. Sorted puts the outcomes into the order of the arrival of their messages, and
-// does not show when messages expired, because that is when somebody looked. Pages shows where a
-// page ends.
+// does not show when messages expired, because that depends on when the queue was used. Pages shows
+// where a page ends.
 func (p *Player) history(a *args, _ []string) (string, error) {
 	op := &engine.History{}
 	op.Queue, _ = a.queue()
@@ -42,16 +42,20 @@ func (p *Player) history(a *args, _ []string) (string, error) {
 	}
 	var all []engine.Outcome
 	var ends []int
-	for range againMax {
+	for {
 		refusal, err := p.do(op)
 		if refusal != "" || err != nil {
 			return refusal, err
 		}
 		page, next := p.machine.ReadHistory(op)
 		all = append(all, page...)
-		if op.After = next; next == "" {
+		if next == "" {
 			break
 		}
+		if next == op.After {
+			return "", fmt.Errorf("the page after %s leads to itself", next)
+		}
+		op.After = next
 		ends = append(ends, len(all))
 	}
 	if count {
