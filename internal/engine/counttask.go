@@ -7,7 +7,7 @@ type CountTask struct {
 	Queue  QueueName
 	Filter TaskFilter
 	After  string // Next of the count before; empty to begin at the front
-	Most   int64  // the count ends when it has so many; 0 for no limit
+	Most   int64  // the count ends at this number; 0 for no limit
 	Back   bool   // the task moves each message to its source, and skips one without
 
 	// The answer. Skipped messages are found and cannot be taken now.

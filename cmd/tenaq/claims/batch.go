@@ -52,7 +52,7 @@ it, or the keys that begin with PREFIX. Work is in one of these states:
 
 The last four are outstanding. The exit code is 0 if all work is completed, 5 if
 some failed or is outstanding, and 3 if nothing is registered. Entries expire:
-a batch is counted whole for the retention of its producer, by default 15 days.`,
+counts are complete for the retention of the producer, by default 15 days.`,
 		Example: `  tenaq batch status downloads.fifo
   tenaq batch status downloads.fifo accounts-2026-02- --list
   tenaq batch status downloads.fifo accounts-2026-02- --json | jq .outstanding`,

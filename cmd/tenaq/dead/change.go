@@ -169,8 +169,8 @@ func newParkCmd(a *cli.App) *cobra.Command {
 	cmd := f.command(a, &cobra.Command{
 		Use:   "park QUEUE --to PARKING",
 		Short: "Move selected messages to a parking queue",
-		Long: `Move selected messages to a parking queue, where they stay what they are: ids,
-source and receive count. "tenaq dead redrive PARKING" brings them back.
+		Long: `Move selected messages to a parking queue. They keep their ids, source and
+receive count. "tenaq dead redrive PARKING" brings them back.
 
 ` + selecting,
 		Example: `  tenaq dead park orders-dlq --to orders-parking --text "card expired"
@@ -185,8 +185,8 @@ func newDeleteCmd(a *cli.App) *cobra.Command {
 	cmd := f.command(a, &cobra.Command{
 		Use:   "delete QUEUE",
 		Short: "Delete selected messages",
-		Long: `Delete selected messages for ever. The task never deletes more than --confirm,
-which is the number of messages that --yes has counted unless you give it.
+		Long: `Delete selected messages for ever. The task never deletes more than --confirm:
+by default, the number of messages that --yes counts first.
 
 ` + selecting,
 		Example: `  tenaq dead delete orders-dlq --attribute kind=test

@@ -14,7 +14,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Use:   "dead",
 		Short: "Show why messages became dead letters; redrive, park, delete, correct them",
 		Long: `Show why messages became dead letters, and redrive, park, delete or correct
-them, or other messages that wait. This needs a tenaq server.
+them. The commands also work on other queues. They need a tenaq server.
 
 "tenaq peek QUEUE" shows the messages themselves, "tenaq move" moves all of them
 back, and "tenaq redrive" brings them back with judgement.`,

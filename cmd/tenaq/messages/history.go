@@ -35,7 +35,7 @@ func NewHistoryCmd(a *cli.App) *cobra.Command {
 		Long: `Search the history of a queue: the messages that have ended, newest first.
 
 A queue keeps a history when it has the tag tenaq:history. Its value is an age,
-a size, or both: 7d, 1GiB, 7d/1GiB. What is older or more is dropped.
+a size, or both: 7d, 1GiB, 7d/1GiB. Anything beyond that is dropped.
 
 The outcome of a message is one of these:
   deleted        a consumer deleted it

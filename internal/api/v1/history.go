@@ -124,7 +124,7 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// shownOutcome shows an outcome, with so many bytes of its body.
+// shownOutcome shows an outcome, with up to body bytes of its body.
 func shownOutcome(o *engine.Outcome, body int, attributes bool) outcome {
 	t := monitor.TrailOf(o.Content.Attributes)
 	s := outcome{

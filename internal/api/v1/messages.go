@@ -119,7 +119,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 	return list, nil
 }
 
-// reserve waits for memory for so many bytes of contents.
+// reserve waits for memory for size bytes of contents.
 func (c *call) reserve(size int64) error {
 	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
 	return c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax)
@@ -178,7 +178,7 @@ func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
 	return true
 }
 
-// beginning returns at most so many bytes of a body, cut between characters.
+// beginning returns at most most bytes of a body, cut between characters.
 func beginning(body string, most int) (text string, cut bool) {
 	if len(body) <= most {
 		return body, false

@@ -223,7 +223,7 @@ func TestClaims(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	w.claim(t, "POST", "long/acquire", `{"leaseMs":648000000}`, 200, "")
-	// What is no claim is in the way, and nobody has to be called for it.
+	// A record that is not a claim is a refusal, not a failure of the server.
 	for key, value := range map[string]string{"is not a claim": "x", "has format 2": `{"v":2,"state":"held"}`} {
 		w.do(t, &engine.PutRecord{Account: account, Key: "claim/" + key, Value: []byte(value)})
 		path := url.PathEscape(key)

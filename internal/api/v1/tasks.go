@@ -213,7 +213,7 @@ type countIn struct {
 	Queue  string `json:"queue"`
 	Filter filter `json:"filter,omitzero"`
 	After  string `json:"after,omitempty" doc:"next of the count before"`
-	Limit  int64  `json:"limit,omitempty" doc:"the count ends when it has so many messages"`
+	Limit  int64  `json:"limit,omitempty" doc:"the count ends at this number of messages"`
 	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
 }
 

@@ -3,7 +3,7 @@ package row
 import "tenaq/internal/engine/key"
 
 // ActionsKept is how many entries the action log has. An entry takes the place of the one that was
-// made so many entries earlier, so the log has no front that moves away from its first key.
+// made 1,000 entries earlier, so the log has no front that moves away from its first key.
 const ActionsKept = 1000
 
 // An Action is an entry of the action log: what an operator did.
