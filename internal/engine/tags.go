@@ -82,13 +82,17 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	if _, keeps := searchTag(tags, row.HistoryTag); keeps && q.past == nil && !e.ready(q) {
-		return ErrAgain // what has expired before leaves no outcome [HIST-1]
+	if setsHistory(op.Tags) && !e.ready(q) {
+		return ErrAgain // what has expired before ends by the tags as they were [HIST-1]
 	}
 	q.row.Tags = tags
 	e.applyExtensions(q)
 	e.writeRow(q)
 	return nil
+}
+
+func setsHistory(tags []Tag) bool {
+	return slices.ContainsFunc(tags, func(t Tag) bool { return t.Key == row.HistoryTag })
 }
 
 // UntagQueue removes tags. Removing one that is not there succeeds. [TAG-5]
