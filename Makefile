@@ -19,8 +19,13 @@ LONGEST     := ./cmd/tenaq ./test/sdk ./outbox/pgoutbox ./redrive ./internal/clu
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 
-# These read the sources, drive programs that are built without the race detector, or measure time.
-UNRACED     := ./internal/archtest ./cmd/tenaq/demo/... ./test/cluster ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
+# make test draws its seeds from the sources: what passes once passes again, and each change tries others.
+SEED        := $(shell tree=$$(git rev-parse --short=8 'HEAD^{tree}' 2>/dev/null) && printf %d 0x$${tree:0:8})
+SHUFFLE     := -shuffle=$(or $(SEED),on)
+
+# These read the sources, start no goroutine of ours (the engine), drive programs that are built without the
+# race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
+UNRACED     := ./internal/archtest ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 
 .DEFAULT_GOAL := build
 .PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary clean
@@ -98,6 +103,7 @@ staticcheck:
 # Every package with the race detector in the short form of its tests: the long form of a random test finds no
 # more races, and takes ten times as long. GO must find a C compiler that works, which is more than one that is
 # there. Where this may install one, it does.
+race: export TENAQ_SEED ?= $(SEED)
 race:
 	@cc=$$($(GO) env CC); \
 	works() { echo 'int main(void) { return 0; }' | $$cc -x c -o /dev/null - 2>/dev/null; }; \
@@ -106,7 +112,7 @@ race:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev || true; \
 	fi; \
 	if works; then \
-		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(RACE) -short -shuffle=on -skip '^TestDemo' \
+		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(RACE) -short $(SHUFFLE) -skip '^TestDemo' \
 			$$($(GO) list $(LONGEST) ./... | grep -vxFf <($(GO) list $(UNRACED))); \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
@@ -117,14 +123,16 @@ race:
 # Every test without the race detector, as hard as in proofs. The demos on emulators come last and alone, and
 # so do clusters: they keep real time, which other tests would take from them.
 whole: export TENAQ_EFFORT = hard
+whole: export TENAQ_SEED ?= $(SEED)
 whole:
-	$(PURE_GO) test -count=1 -shuffle=on -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v -e '/test/demo$$' -e '/test/cluster$$')
+	$(PURE_GO) test -count=1 $(SHUFFLE) -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v -e '/test/demo$$' -e '/test/cluster$$')
 	$(PURE_GO) test -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) test -count=1 -v
 
 cluster-short: export TENAQ_EFFORT = hard
+cluster-short: export TENAQ_SEED ?= $(SEED)
 cluster-short: ## kill, cut off and replace nodes of clusters under load, with 40 dead leaders, in 90 seconds
 	$(PROVE) ./test/cluster
 
