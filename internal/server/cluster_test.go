@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -64,9 +65,11 @@ func TestHostsOfNodes(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address on loopback that was free a moment ago.
+// freeAddress returns an address that nothing listens on, and nothing else will: the host is drawn
+// from all of 127.0.0.0/8.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
+	l, err := net.Listen("tcp", host)
 	if err != nil {
 		t.Fatal(err)
 	}
