@@ -9,6 +9,12 @@ type CountTask struct {
 	After  string // Next of the count before; empty to begin at the front
 	Most   int64  // the count ends at this number; 0 for no limit
 	Back   bool   // the task moves each message to its source, and skips one without
+	To     string // the task moves them to this queue of the account; empty if it is not known
+	Newest bool   // it begins with the latest message
+
+	// Edit is what the task does to each message; without To it goes back. Samples are shown as
+	// they are.
+	Edit TaskEdit
 
 	// The answer. Skipped messages are found and cannot be taken now.
 	Count, Bytes, Skipped int64
@@ -31,14 +37,28 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 	if err := checkFilter(&op.Filter); err != nil {
 		return err
 	}
+	to, err := e.checkCount(q, op)
+	if err != nil {
+		return err
+	}
 	if !e.ready(q) || !e.settleDelayed(q, settleStep) {
 		return ErrAgain
 	}
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
 	f := e.bind(op.Filter, q.name.Account)
-	s := e.selectFrom(q, &f, after, q.st.NextSeq, op.Back)
+	edits := !op.Edit.None()
+	back := op.To == "" && (op.Back || edits)
+	if op.Newest && op.After == "" {
+		after = q.st.NextSeq
+	}
+	s := e.selectFrom(q, &f, min(after, q.st.NextSeq), q.st.NextSeq, back)
+	s.newest, s.contents = op.Newest, edits
 	whole := s.run(func(m *selected) bool {
-		if !m.receivable || op.Back && e.sourceQueue(q, m.source) == nil {
+		if back {
+			to = e.sourceQueue(q, m.source)
+		}
+		if !m.receivable || back && to == nil || edits &&
+			new(NewDraft(Edited(m.content, &op.Edit))).checkInPlace(to, m.meta) != nil {
 			op.Skipped++
 			return true
 		}
@@ -56,4 +76,17 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		op.Next = sealPlace(q.row.Incarnation, s.place)
 	}
 	return nil
+}
+
+// checkCount refuses a count for a move that cannot be, and returns where the messages go; nil if
+// that differs or is not known.
+func (e *Engine) checkCount(q *queue, op *CountTask) (to *queue, err *Error) {
+	move := &StartTask{To: op.To, Newest: op.Newest, Edit: op.Edit}
+	if op.To == "" && !op.Back && op.Edit.None() {
+		move.Work = TaskDelete // or any other work
+	}
+	if err := checkOptions(q, move); err != nil || op.To == "" {
+		return nil, err
+	}
+	return e.checkTo(q, op.To)
 }

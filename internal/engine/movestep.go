@@ -105,7 +105,7 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 	// Everything has been read; from here on the step writes.
 	source.fresh.pop(fresh)
 	for i, m := range moves {
-		e.redrive(source, m.to, m.message, identity(seed, i))
+		e.redrive(source, m.to, m.message, m.to.row.Attributes.Delay(), identity(seed, i))
 	}
 	t.spend(len(moves), e.now)
 	switch {
@@ -168,20 +168,21 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 
 // redrive moves a message to another queue as a new one. It keeps the lineage of the message. The
 // new id is made from random. [MOVE-11]
-func (e *Engine) redrive(from, to *queue, m *message, random MessageID) {
-	e.transfer(from, to, m, e.redriven(to, m, random, m.Size), row.OutcomeMoved)
+func (e *Engine) redrive(from, to *queue, m *message, delay int64, random MessageID) {
+	e.transfer(from, to, m, e.redriven(to, m, random, m.Size, delay), row.OutcomeMoved)
 	e.tally(from).Moved.Add(1)
 	e.stir(to)
 }
 
-// redriven returns the new message that a message becomes in another queue.
-func (e *Engine) redriven(to *queue, m *message, random MessageID, size int64) *message {
+// redriven returns the new message that a message becomes in another queue. It has a delay, in
+// milliseconds, if that is a standard queue.
+func (e *Engine) redriven(to *queue, m *message, random MessageID, size, delay int64) *message {
 	id, _ := e.sys.IDKey.New(random, row.Place{Space: to.row.Space, Seq: to.st.NextSeq})
 	moved := &message{Meta: row.NewMeta(0, id, e.now, size), hasMeta: true}
 	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
 		m.Meta.Generation, m.Redrives+1, m.FirstSent
 	moved.Group, moved.Dedup = m.Group, m.Dedup
-	if delay := to.row.Attributes.Delay(); delay > 0 && !to.fifo() {
+	if delay > 0 && !to.fifo() {
 		moved.Flags |= row.FlagScheduled
 		moved.Delivery = row.Delivery{At: e.now + delay, Kind: row.DueDelayed}
 	}

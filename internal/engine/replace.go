@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"strings"
 
 	"tenaq/internal/engine/row"
 )
@@ -48,26 +47,15 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 		return err
 	}
 	d := op.Draft
-	if !d.group.Set && meta.Group != "" {
-		d.group = Text{Value: meta.Group, Set: true}
-	}
-	if to.fifo() && !d.dedup.Set {
-		d.dedup = Text{Value: meta.Dedup, Set: true}
-	}
-	if err := d.check(to, 0); err != nil {
+	if err := d.checkInPlace(to, meta); err != nil {
 		return err
 	}
 	old := []picked{{message: &message{Meta: *meta}, to: to}}
 	e.loadPicked(q, old)
-	m := old[0].message
-	carried := e.contentOf(q, m)
 	// Everything has been read; from here on it writes.
-	moved := e.redriven(to, m, identity(c.Seed, 0), d.size)
-	moved.Group, moved.Dedup = strings.Clone(d.group.Value), strings.Clone(d.dedup.Value)
-	e.transferAs(q, to, m, moved, row.OutcomeReplaced, carried, d.content)
+	moved := e.sendInPlace(q, to, old[0].message, &d, to.row.Attributes.Delay(),
+		identity(c.Seed, 0))
 	e.passRemoved(q, old)
-	e.tally(q).Moved.Add(1)
-	e.stir(to)
 	if q.fifo() {
 		e.stir(q)
 	}

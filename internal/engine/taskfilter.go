@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 
 	"tenaq/internal/engine/row"
@@ -92,9 +93,15 @@ type selection struct {
 	horizon uint64 // messages from this number on are not looked at
 	reads   int64  // bytes of contents that may still be read
 
-	// sources asks for the source of each message, and source is that of the one found last.
-	sources bool
-	source  string
+	// newest walks from the latest message to the first. The place is then the number from which on
+	// messages have been looked at. [TASK-20]
+	newest bool
+
+	// sources asks for the source of each message, and contents for what it carries. Source and
+	// content are those of the one found last.
+	sources, contents bool
+	source            string
+	content           Content
 }
 
 // selectFrom returns a walk over what lies behind a place of a queue that is ready.
@@ -111,7 +118,8 @@ func (e *Engine) selectFrom(
 // A selected message is one that a filter has found.
 type selected struct {
 	meta       *row.Meta
-	source     string // ARN of the queue that it came from, if that was asked for
+	source     string   // ARN of the queue that it came from, if that was asked for
+	content    *Content // until the next one is found, if it was asked for
 	shown      Peeked
 	receivable bool
 }
@@ -119,6 +127,9 @@ type selected struct {
 // run calls visit for each message that the filter finds, until it returns false: then the place
 // stays in front of that message. It reports whether the walk has come to its horizon.
 func (s *selection) run(visit func(*selected) bool) (whole bool) {
+	if s.newest {
+		return s.runBack(visit)
+	}
 	pieces, more := s.pieces()
 	for _, r := range pieces {
 		hi := min(r.Hi, s.horizon)
@@ -138,9 +149,53 @@ func (s *selection) run(visit func(*selected) bool) (whole bool) {
 	return !more
 }
 
+// How many numbers of messages, and of segments, a walk from the latest message reads at a time.
+const (
+	backNumbers  = 256
+	backSegments = 1024
+)
+
+// runBack is run from the latest message to the first. A store reads forwards, so it takes a few
+// numbers at a time and turns around what it finds.
+func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
+	first, last := s.q.st.Segment, (max(s.place, 1)-1)>>row.SegmentBits
+	if last < first {
+		return true
+	}
+	low := max(first, last-min(last, backSegments-1))
+	var pieces []row.SeqRange
+	for id, seg := range s.e.segments(s.q, low) {
+		if id > last {
+			break
+		}
+		lo, hi := s.q.bounds(id, &seg)
+		pieces = append(pieces, row.SeqRange{Lo: lo, Hi: min(hi, s.place)})
+	}
+	all := low == first && len(pieces) <= peekSegments
+	for _, r := range slices.Backward(pieces[max(len(pieces)-peekSegments, 0):]) {
+		for r.Lo < r.Hi {
+			lo := max(r.Lo, r.Hi-min(r.Hi, backNumbers))
+			metas := slices.Collect(s.e.metas(s.q, lo, r.Hi))
+			slices.Reverse(metas)
+			if len(metas) > 0 && !s.look(metas, visit) {
+				return false
+			}
+			r.Hi, s.place = lo, lo
+		}
+	}
+	if len(pieces) <= peekSegments {
+		s.place = min(s.place, max(low<<row.SegmentBits, 1))
+	}
+	return all
+}
+
 // look looks at messages, and reports false when the walk ends before the last of them.
 func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
-	deliveries := s.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
+	from, to := metas[0].Seq, metas[len(metas)-1].Seq
+	deliveries := s.deliveries(min(from, to), max(from, to))
+	if s.newest {
+		slices.Reverse(deliveries)
+	}
 	for i := range metas {
 		m := &metas[i]
 		if s.looks == 0 {
@@ -177,7 +232,7 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 		}
 	}
 	switch {
-	case !s.filter.OfContent() && told == s.filter.OfReason() && !unsaid:
+	case !s.filter.OfContent() && told == s.filter.OfReason() && !unsaid && !s.contents:
 		return true, true
 	case s.reads < m.Size && s.reads < taskReads:
 		return false, false
@@ -200,6 +255,7 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 			return false, true
 		}
 	}
+	s.content = c
 	return takesContent(s.filter, &c), true
 }
 
@@ -221,6 +277,6 @@ func takesReason(f *TaskFilter, a *row.Attempt) bool {
 
 func (s *selection) describe(m *row.Meta, v *row.Delivery) *selected {
 	shown := s.show(m, v)
-	return &selected{m, s.source, shown, shown.State == StateVisible &&
+	return &selected{m, s.source, &s.content, shown, shown.State == StateVisible &&
 		!m.Expired(s.e.now, s.q.row.Attributes.Retention())}
 }

@@ -42,6 +42,10 @@ type StartTask struct {
 	Confirm  int64 // messages that a delete may remove
 	By, Note string
 
+	Newest bool     // it begins with the latest message [TASK-20]
+	Delay  Int      // of moved messages, in milliseconds; that of their queue if absent [TASK-21]
+	Edit   TaskEdit // of moved messages [TASK-22]
+
 	Task TaskView // the answer
 }
 
@@ -61,6 +65,10 @@ type TaskView struct {
 	Started, Ended          int64 // Unix milliseconds; Ended is zero until then
 	By, Note                string
 	SQS                     bool // it was started with StartMessageMoveTask
+
+	Newest bool
+	Delay  Int
+	Edit   TaskEdit
 }
 
 // view shows a task.
@@ -70,6 +78,7 @@ func (t *task) view() TaskView {
 		Status: row.TaskNames[t.Status], Failure: t.Failure, Done: t.Moved, Skipped: t.Skipped,
 		Expected: t.ToMove, Most: t.Most, Confirm: t.Confirm, Rate: t.Rate, Started: t.Started,
 		By: t.By, Note: t.Note, SQS: !t.Selects,
+		Newest: t.Newest, Delay: Int{t.Delay, t.Delays}, Edit: t.Edit,
 	}
 	switch {
 	case !t.Status.Active():
@@ -127,10 +136,18 @@ func (op *StartTask) apply(e *Engine, c *Command) *Error {
 		Limit: q.st.NextSeq, Due: e.now * 1000, Stepped: e.now,
 		Selects: true, Work: op.Work, Filter: e.bind(op.Filter, q.name.Account), Most: op.Most,
 		Confirm: op.Confirm, By: op.By, Note: op.Note,
+		Newest: op.Newest, Delays: op.Delay.Set, Delay: op.Delay.Value, Edit: op.Edit,
 	}}
+	what := row.TaskWorks[op.Work]
+	if op.Newest {
+		t.Place = t.Limit
+	}
+	if !op.Edit.None() { // what exactly is none of the log's business [TASK-16]
+		what = "edit and " + what
+	}
 	e.beginTask(t)
 	op.Task = t.view()
-	e.log(q.name.Account, op.By, "StartTask", t.name(), row.TaskWorks[op.Work]+" "+op.Note)
+	e.log(q.name.Account, op.By, "StartTask", t.name(), what+" "+op.Note)
 	return nil
 }
 
@@ -176,21 +193,51 @@ func (e *Engine) checkTask(q *queue, op *StartTask) (to QueueName, err *Error) {
 	if err := checkFilter(&op.Filter); err != nil {
 		return to, err
 	}
-	if op.To == "" {
-		return to, nil
+	if err := checkOptions(q, op); err != nil || op.To == "" {
+		return to, err
 	}
-	to = QueueName{Account: q.name.Account, Name: op.To}
-	destination, err := e.lookup(to)
+	destination, err := e.checkTo(q, op.To)
+	if err != nil {
+		return to, err
+	}
+	return destination.name.Clone(), nil
+}
+
+// checkTo returns the queue of that name, if a task may move messages there.
+func (e *Engine) checkTo(q *queue, name string) (*queue, *Error) {
+	to, err := e.lookup(QueueName{Account: q.name.Account, Name: name})
 	switch {
 	case err != nil:
-		return to, err
-	case destination == q:
-		return to, errValue(op.To, "to", "Source and destination must be different queues.")
-	case destination.fifo() != q.fifo():
-		return to, errValue(op.To, "to",
+		return nil, err
+	case to == q:
+		return nil, errValue(name, "to", "Source and destination must be different queues.")
+	case to.fifo() != q.fifo():
+		return nil, errValue(name, "to",
 			"Source and destination must be queues of the same type.")
 	}
-	return to.Clone(), nil
+	return to, nil
+}
+
+// checkOptions refuses an order, a delay or an edit that a task cannot have.
+func checkOptions(q *queue, op *StartTask) *Error {
+	d := op.Delay
+	switch {
+	case op.Newest && q.fifo() && op.Work != TaskDelete: // [TASK-20]
+		return errValue("newest", "order", "Messages leave a FIFO queue in the order of their "+
+			"groups. Leave the order out, and select the messages with a filter.")
+	case d.Set && op.Work != TaskMove: // [TASK-21]
+		return errNumber(d.Value, "delayMs", "Only a move delays messages.")
+	case d.Value > 0 && q.fifo():
+		return errNumber(d.Value, "delayMs", "A FIFO queue takes no message with a delay of its "+
+			"own. Leave the delay out.")
+	case d.Value < 0 || d.Value > delayMax*1000:
+		return errNumber(d.Value, "delayMs", "Must be between 0 and 900000.")
+	case op.Edit.None():
+		return nil
+	case op.Work != TaskMove: // [TASK-22]
+		return errValue(row.TaskWorks[op.Work], "do", "Only a move edits messages.")
+	}
+	return checkEdit(&op.Edit)
 }
 
 // checkTasksActive refuses another task of an account that has many. [MOVE-23]

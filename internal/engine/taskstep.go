@@ -15,12 +15,14 @@ type picked struct {
 	*message
 	to     *queue
 	source string // ARN of the queue that it came from, if the task asks for it
+	draft  *Draft // of what is sent in its place, if the task edits
 }
 
 // stepSelection carries a task that selects one step further: what it takes, and how far it has
 // come, are one change. [TASK-9]
 func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit, t.sources())
+	s.newest, s.contents = t.Newest, !t.Edit.None()
 	var taken []picked
 	failure, skipped := "", int64(0)
 	allowed, size := t.allowance(e.now), int64(0)
@@ -37,7 +39,13 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 			failure = failureConfirm
 			return false
 		}
-		if size += m.meta.Size; len(taken) == allowed || len(taken) > 0 && size > moveBytesMax {
+		var draft *Draft
+		bytes := m.meta.Size
+		if s.contents {
+			draft = new(NewDraft(Edited(m.content, &t.Edit)))
+			bytes = max(bytes, draft.size)
+		}
+		if size += bytes; len(taken) == allowed || len(taken) > 0 && size > moveBytesMax {
 			return false
 		}
 		to, ok, gone := e.destinationOf(q, t, m.source)
@@ -45,11 +53,11 @@ func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
 		case gone:
 			failure = failureNoQueue
 			return false
-		case !ok:
+		case !ok || draft != nil && draft.checkInPlace(to, m.meta) != nil:
 			skipped++
 			return true
 		}
-		taken = append(taken, picked{&message{Meta: *m.meta}, to, m.source})
+		taken = append(taken, picked{&message{Meta: *m.meta}, to, m.source, draft})
 		if q.fifo() {
 			ofGroup[m.meta.Group]++
 		}
@@ -107,6 +115,14 @@ func (t *task) sources() bool {
 	return t.Work == TaskPark || t.Work == TaskMove && t.Destination == (QueueName{})
 }
 
+// delay is how long the task delays what it moves to a queue. [TASK-21]
+func (t *task) delay(to *queue) int64 {
+	if t.Delays {
+		return t.Delay
+	}
+	return to.row.Attributes.Delay()
+}
+
 // sourceQueue returns the queue that a message of a queue goes back to; nil if it has no source, or
 // one that does not exist in the account. [TASK-2, TASK-5]
 func (e *Engine) sourceQueue(of *queue, source string) *queue {
@@ -155,12 +171,14 @@ func (e *Engine) messageOf(q *queue, meta *row.Meta) *message {
 
 // take carries out what a task does with one message.
 func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
-	switch t.Work {
-	case TaskMove:
-		e.redrive(q, m.to, m.message, id)
-	case TaskPark:
+	switch {
+	case m.draft != nil:
+		e.sendInPlace(q, m.to, m.message, m.draft, t.delay(m.to), id)
+	case t.Work == TaskMove:
+		e.redrive(q, m.to, m.message, t.delay(m.to), id)
+	case t.Work == TaskPark:
 		e.park(q, m)
-	case TaskDelete:
+	default:
 		e.countTimeout(q, m.message)
 		e.tally(q).AddDeleted(0)
 		e.remove(q, m.message, endRemoved)

@@ -66,6 +66,8 @@ type message struct {
 
 	Body    *string `json:"body,omitempty"` // when it was asked for
 	BodyCut bool    `json:"bodyCut,omitempty"`
+
+	Attributes map[string]attribute `json:"attributes,omitempty" doc:"of a sample, as an edit leaves them"`
 }
 
 type messagesIn struct {
@@ -157,25 +159,28 @@ func (c *call) shown(p *engine.Peeked) message {
 	return m
 }
 
-// addContent reads the content of a message, off the writer. It adds what workers wrote about it,
-// and at most so many bytes of the body. It reports false when the message has been removed.
+// addContent reads the content of a message, off the writer, and adds it. It reports false when the
+// message has been removed.
 func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
 	content, ok := c.cfg.Broker.ReadContent(p.Delivery)
-	if !ok {
-		return false
+	if ok {
+		m.add(&content, most)
 	}
+	return ok
+}
+
+// add adds what workers wrote about a message, and at most so many bytes of its body.
+func (m *message) add(content *engine.Content, most int) {
 	t := monitor.TrailOf(content.Attributes)
 	m.Key, m.Attempts, m.Redrives = t.Key, t.Attempts, t.Redrives
 	if m.Reason == "" && t.Reason != "" {
 		m.Reason, m.Kind = t.Reason, fingerprint.Of("", t.Reason)
 	}
 	m.Source = cmp.Or(m.Source, t.Source)
-	if most == 0 {
-		return true
+	if most > 0 {
+		body, cut := beginning(content.Body, most)
+		m.Body, m.BodyCut = &body, cut
 	}
-	body, cut := beginning(content.Body, most)
-	m.Body, m.BodyCut = &body, cut
-	return true
 }
 
 // beginning returns at most most bytes of a body, cut between characters.

@@ -1,11 +1,9 @@
 package v1
 
 import (
-	"crypto/md5"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"tenaq/internal/engine"
 )
@@ -55,15 +53,18 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 	if len(look.Messages) == 0 {
 		return replaced{}, errGone
 	}
-	if err := c.waitForContents(look.Messages); err != nil {
+	if err := c.reserve(look.Messages[0].Size); err != nil {
 		return replaced{}, err
 	}
 	content, ok := c.cfg.Broker.ReadContent(look.Messages[0].Delivery)
 	if !ok {
 		return replaced{}, errGone
 	}
+	change := (&edit{in.Body, in.Attributes}).ofEngine()
+	entry := engine.Edited(&content, &change)
+	entry.Group = engine.Text{Value: in.Group, Set: in.Group != ""}
 	op := &engine.Replace{Queue: look.Queue, Place: in.Place, To: in.To, By: c.by(),
-		Draft: engine.NewDraft(in.entry(&content))}
+		Draft: engine.NewDraft(entry)}
 	if err := c.do(op); err != nil {
 		return replaced{}, err
 	}
@@ -74,37 +75,23 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 	return out, nil
 }
 
-// entry is what the message becomes that has a content.
-func (in *editIn) entry(old *engine.Content) engine.Entry {
-	entry := engine.Entry{Body: engine.Text{Value: old.Body, Set: true}, Sender: old.Sender,
-		Trace: old.Trace}
-	if in.Body != nil {
-		entry.Body.Value = *in.Body
-	}
-	entry.BodyMD5 = md5.Sum([]byte(entry.Body.Value))
-	if in.Group != "" {
-		entry.Group = engine.Text{Value: in.Group, Set: true}
-	}
-	for _, a := range old.Attributes {
-		if _, changed := in.Attributes[a.Name]; !changed {
-			entry.Attributes = append(entry.Attributes, entryAttribute(a))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.Attributes)) {
-		if a := in.Attributes[name]; a != nil {
-			entry.Attributes = append(entry.Attributes, entryAttribute(engine.Attribute{Name: name,
-				Type: a.Type, String: a.Value, Binary: a.Base64}))
-		}
-	}
-	return entry
+// An edit is how a message changes on its way. [TASK-17, TASK-22]
+type edit struct {
+	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
+	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`
 }
 
-func entryAttribute(a engine.Attribute) engine.EntryAttribute {
-	sent := engine.EntryAttribute{Name: a.Name, Type: engine.Text{Value: a.Type, Set: true}}
-	if strings.HasPrefix(a.Type, "Binary") {
-		sent.Binary, sent.HasBinary = a.Binary, true
-	} else {
-		sent.String = engine.Text{Value: a.String, Set: true}
+// ofEngine returns the edit as the engine has it.
+func (in *edit) ofEngine() engine.TaskEdit {
+	var set []engine.Attribute
+	var removed []string
+	for _, name := range slices.Sorted(maps.Keys(in.Attributes)) {
+		if a := in.Attributes[name]; a != nil {
+			set = append(set, engine.Attribute{Name: name, Type: a.Type, String: a.Value,
+				Binary: a.Base64})
+		} else {
+			removed = append(removed, name)
+		}
 	}
-	return sent
+	return engine.NewEdit(in.Body, set, removed)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"tenaq/internal/api/intake"
 	"tenaq/internal/engine"
 )
 
@@ -101,17 +100,44 @@ type task struct {
 	Note     string     `json:"note,omitempty"`
 	Reason   string     `json:"reason,omitempty" doc:"why it failed"`
 	SQS      bool       `json:"sqs,omitempty" doc:"it was started with StartMessageMoveTask"`
+
+	Order string     `json:"order,omitempty" enum:"newest" doc:"absent when it begins with the oldest message"`
+	Delay *int64     `json:"delayMs,omitempty" doc:"of the messages that it moves; absent for that of their queue"`
+	Edit  *shownEdit `json:"edit,omitempty" doc:"absent when messages stay as they are"`
+}
+
+// A shownEdit says what the edit of a task changes, and not into what. [TASK-22]
+type shownEdit struct {
+	Body    bool     `json:"body" doc:"messages get another body"`
+	Set     []string `json:"set,omitempty" doc:"names of user attributes"`
+	Removed []string `json:"removed,omitempty" doc:"names of user attributes"`
 }
 
 var works = []string{engine.TaskMove: "move", engine.TaskDelete: "delete", engine.TaskPark: "park"}
 
 func shownTask(v *engine.TaskView) task {
-	return task{ID: v.ID, Do: works[v.Work], Queue: v.Queue, To: v.To,
+	t := task{ID: v.ID, Do: works[v.Work], Queue: v.Queue, To: v.To,
 		Filter: shownFilter(&v.Filter), State: v.Status, Done: v.Done, Expected: v.Expected,
 		Skipped: v.Skipped, Limit: v.Most, Confirm: v.Confirm, Rate: v.Rate,
 		Started: *timeOf(v.Started), Ended: timeOf(v.Ended), By: v.By, Note: v.Note,
 		Reason: v.Failure, SQS: v.SQS}
+	if v.Newest {
+		t.Order = newest
+	}
+	if v.Delay.Set {
+		t.Delay = &v.Delay.Value
+	}
+	if !v.Edit.None() {
+		t.Edit = &shownEdit{Body: v.Edit.HasBody, Removed: v.Edit.Removed}
+		for _, a := range v.Edit.Set {
+			t.Edit.Set = append(t.Edit.Set, a.Name)
+		}
+	}
+	return t
 }
+
+// newest is the order of a task that begins with the latest message. [TASK-20]
+const newest = "newest"
 
 // allow refuses what the caller may not do with a queue. [TASK-18]
 func (c *call) allow(queue string, actions ...string) error {
@@ -180,6 +206,9 @@ type startIn struct {
 	Expected int64  `json:"expected,omitempty" doc:"messages, for the progress"`
 	Confirm  int64  `json:"confirm,omitempty" doc:"messages that a delete removes at most"`
 	Note     string `json:"note,omitempty" doc:"why, at most 500 bytes"`
+	Order    string `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it takes first; absent for oldest"`
+	Delay    *int64 `json:"delayMs,omitempty" doc:"until a moved message can be received, at most 900000; absent for the delay of its queue"`
+	Edit     edit   `json:"edit,omitzero" doc:"what changes in each moved message; absent for nothing"`
 }
 
 // startTask answers POST /v1/tasks. [TASK-1]
@@ -202,7 +231,16 @@ func (c *call) startTask(in startIn) (task, error) {
 	}
 	op := &engine.StartTask{Queue: c.queue(in.Queue), To: in.To, Filter: f,
 		Work: engine.TaskWork(slices.Index(works, in.Do)), Rate: in.Rate, Most: in.Limit,
-		Expected: in.Expected, Confirm: in.Confirm, By: c.by(), Note: in.Note}
+		Expected: in.Expected, Confirm: in.Confirm, By: c.by(), Note: in.Note,
+		Newest: in.Order == newest, Edit: in.Edit.ofEngine()}
+	if in.Delay != nil {
+		op.Delay = engine.Int{Value: *in.Delay, Set: true}
+	}
+	if !op.Edit.None() {
+		if err := c.allow(in.Queue, "tenaq:ReplaceMessage"); err != nil {
+			return task{}, err
+		}
+	}
 	if err := c.do(op); err != nil {
 		return task{}, err
 	}
@@ -215,6 +253,9 @@ type countIn struct {
 	After  string `json:"after,omitempty" doc:"next of the count before"`
 	Limit  int64  `json:"limit,omitempty" doc:"the count ends at this number of messages"`
 	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
+	To     string `json:"to,omitempty" doc:"count for a move of all messages to this queue"`
+	Order  string `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it counts and shows first"`
+	Edit   edit   `json:"edit,omitzero" doc:"show the samples as this edit leaves them; without to, for a move of each message to its source"`
 }
 
 // A taskCount is the answer to POST /v1/tasks/count.
@@ -224,7 +265,7 @@ type taskCount struct {
 	Skipped  int64     `json:"skipped" doc:"messages that the filter finds and that cannot be taken now"`
 	Complete bool      `json:"complete" doc:"the count has come to the end of the queue"`
 	Next     string    `json:"next,omitempty"`
-	Samples  []message `json:"samples" doc:"up to three of the messages"`
+	Samples  []message `json:"samples" doc:"up to three of the messages, as an edit leaves them"`
 }
 
 // sampleBody is how much of the body of a sample is shown, in bytes.
@@ -240,8 +281,14 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 	if err != nil {
 		return count, err
 	}
+	if in.To != "" {
+		if err := c.allowTo(in.To); err != nil {
+			return count, err
+		}
+	}
 	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After,
-		Most: in.Limit, Back: in.Back}
+		Most: in.Limit, Back: in.Back, To: in.To, Newest: in.Order == newest,
+		Edit: in.Edit.ofEngine()}
 	if in.Limit < 0 {
 		return count, errValue("limit", strconv.FormatInt(in.Limit, 10), "a number of messages")
 	}
@@ -260,25 +307,38 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 	}
 	count.Next, count.Complete = op.Next, op.Next == ""
 	samples = samples[:min(len(samples), engine.CountSamples)]
-	if err := c.waitForContents(samples); err != nil {
+	edits, size := !op.Edit.None(), int64(0)
+	for i := range samples {
+		if size = max(size, samples[i].Size); edits && i > 0 { // attributes are shown whole
+			size += samples[i].Size
+		}
+	}
+	if err := c.reserve(size); err != nil {
 		return count, err
 	}
 	for i := range samples {
-		if m := c.shown(&samples[i]); c.addContent(&m, &samples[i], sampleBody) {
-			count.Samples = append(count.Samples, m)
+		m := c.shown(&samples[i])
+		content, ok := c.cfg.Broker.ReadContent(samples[i].Delivery)
+		if !ok {
+			continue
 		}
+		if edits {
+			m.change(&content, &op.Edit)
+		}
+		m.add(&content, sampleBody)
+		count.Samples = append(count.Samples, m)
 	}
 	return count, nil
 }
 
-// waitForContents waits for the memory that the contents of a few messages take, one at a time.
-func (c *call) waitForContents(messages []engine.Peeked) error {
-	size := int64(0)
-	for i := range messages {
-		size = max(size, messages[i].Size)
+// change makes a message and its content what an edit leaves of them. [TASK-22]
+func (m *message) change(content *engine.Content, by *engine.TaskEdit) {
+	after := engine.Edited(content, by)
+	content.Body, m.Size = after.Body.Value, new(engine.NewDraft(after)).Bytes()
+	m.Attributes = make(map[string]attribute)
+	for _, a := range after.Attributes {
+		m.Attributes[a.Name] = attribute{a.Type.Value, a.String.Value, a.Binary}
 	}
-	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
-	return c.room.Wait(c, min(size*intake.AnswerCost, intake.AnswerMost), intake.WaitMax)
 }
 
 type taskIn struct {

@@ -98,7 +98,7 @@ func (p *Player) outcome(o *engine.Outcome, show []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if got, want := o.Content.Body, m.entry.Body.Value; got != want {
+	if got, want := o.Content.Body, m.entry.Body.Value; got != want && !m.outcome {
 		return "", fmt.Errorf("%s was sent with the body %.50q and has the outcome of %.50q",
 			m.alias, want, got)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/work/fingerprint"
@@ -48,6 +49,23 @@ func (p *Player) idOf(alias string) [16]byte {
 	return [16]byte{0xff}
 }
 
+// edit reads what a task changes in each message.
+func (a *args) edit() engine.TaskEdit {
+	body, removed := a.text("body"), a.values("without")
+	if size := a.number("size"); size.Set {
+		body = engine.Text{Value: filler(int(size.Value)), Set: true}
+	}
+	var set []engine.Attribute
+	for _, attr := range a.attributes("attr") {
+		set = append(set, engine.Attribute{Name: attr.Name, Type: attr.Type.Value,
+			String: attr.String.Value, Binary: attr.Binary})
+	}
+	if !body.Set {
+		return engine.NewEdit(nil, set, removed)
+	}
+	return engine.NewEdit(&body.Value, set, removed)
+}
+
 var works = []string{"move", "delete", "park"}
 
 // taskStart starts a task that selects and answers its id. Later steps may name it k1, k2 and so
@@ -56,8 +74,12 @@ func (p *Player) taskStart(a *args, _ []string) (string, error) {
 	op := &engine.StartTask{Filter: p.filter(a), To: a.text("to").Value,
 		Rate: a.number("rate").Value, Most: a.number("max").Value,
 		Expected: a.number("expected").Value, Confirm: a.number("confirm").Value,
-		By: a.text("by").Value, Note: a.text("note").Value}
+		By: a.text("by").Value, Note: a.text("note").Value,
+		Newest: a.flag("newest"), Edit: a.edit()}
 	op.Queue, _ = a.queue()
+	if ms := a.millis("delay", -time.Millisecond); ms != -1 {
+		op.Delay = engine.Int{Value: ms, Set: true}
+	}
 	if do := a.text("do").Value; do != "" {
 		op.Work = engine.TaskWork(slices.Index(works, do))
 	}
@@ -69,6 +91,7 @@ func (p *Player) taskStart(a *args, _ []string) (string, error) {
 		return refusal, err
 	}
 	p.selections = append(p.selections, op.Task.ID)
+	p.edits = p.edits || !op.Edit.None()
 	return showView(&op.Task), nil
 }
 
@@ -90,6 +113,16 @@ func showView(t *engine.TaskView) string {
 			text += fmt.Sprintf(" %s=%s", part.name, part.value)
 		}
 	}
+	if t.Newest {
+		text += " newest"
+	}
+	if t.Delay.Set {
+		text += " delay=" + fmt.Sprint(time.Duration(t.Delay.Value)*time.Millisecond)
+	}
+	if !t.Edit.None() {
+		text += fmt.Sprintf(" edit=body:%t,set:%d,without:%d", t.Edit.HasBody, len(t.Edit.Set),
+			len(t.Edit.Removed))
+	}
 	text += " started=" + sinceEpoch(t.Started)
 	if t.Ended != 0 {
 		text += " ended=" + sinceEpoch(t.Ended)
@@ -103,7 +136,8 @@ func showView(t *engine.TaskView) string {
 // taskCount counts to the end, or until there are max messages.
 func (p *Player) taskCount(a *args, _ []string) (string, error) {
 	most := a.number("max").Value
-	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back"), Most: most}
+	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back"), Most: most,
+		To: a.text("to").Value, Newest: a.flag("newest"), Edit: a.edit()}
 	op.Queue, _ = a.queue()
 	if err := a.done(); err != nil {
 		return "", err

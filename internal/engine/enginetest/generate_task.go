@@ -11,7 +11,9 @@ func (g *Generator) taskStep(q string) {
 			g.maybe("rate", "1", "3", "10", "1000"))
 		g.emit("move-step")
 	case 4:
-		g.emit("task-count q=%s%s%s", q, g.maybe("max", "1", "5"), g.filter(q))
+		move := g.one("", "", " back", g.edit(), g.edit()+" to="+g.another(q))
+		g.emit("task-count q=%s%s%s%s%s", q, g.maybe("max", "1", "5"), g.one("", " newest"), move,
+			g.filter(q))
 	case 5:
 		g.emit("task-list%s", g.one("", " active", " q="+q))
 	case 6:
@@ -32,15 +34,25 @@ func (g *Generator) selection() string { return fmt.Sprintf("k%d", 1+g.r.IntN(g.
 // work is what a task does.
 func (g *Generator) work(q string) string {
 	work := g.maybe("max", "1", "5", "100")
-	switch g.r.IntN(4) {
+	work += g.one("", "", "", " newest")
+	switch g.r.IntN(5) {
 	case 0:
 		return work + fmt.Sprintf(" do=delete confirm=%s", g.one("1", "2", "120", "1000"))
 	case 1:
 		return work + " do=park to=" + g.another(q)
 	case 2:
 		return work + " do=move to=" + g.another(q)
+	case 3:
+		work += g.one("", " delay=0s", " delay=1s", " delay=5s", " delay=15m1s") +
+			g.one("", " to="+g.another(q)) + g.edit()
 	}
 	return work
+}
+
+// edit is what a move changes in each message, perhaps.
+func (g *Generator) edit() string {
+	return g.one("", " body=fixed", " size=1500", " attr=(k:String=z)", " without=(k)",
+		" body=y attr=(c:Binary=q) without=(k, n)", " without=(tenaq)")
 }
 
 // filter is what a task takes: mostly everything.

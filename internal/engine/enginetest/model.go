@@ -230,7 +230,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 	case *engine.StartTask:
 		no = m.startSelection(q, op)
 	case *engine.CountTask:
-		m.countTask(q, op)
+		no = m.countTask(q, op)
 	case *engine.Replace:
 		no = m.replace(q, op, r.Entries[0])
 	case *engine.SendMessage:

@@ -391,6 +391,18 @@ func sizeOf(e *engine.Entry) int64 {
 	return int64(size)
 }
 
+// Content implements Machine.
+func (m *Model) Content(d *engine.Delivery) (e engine.Entry, ok bool) {
+	for _, q := range m.queues { // order does not matter: one message has the id
+		for _, msg := range q.messages {
+			if msg.id == d.ID {
+				return msg.entry, true
+			}
+		}
+	}
+	return e, false
+}
+
 // search looks at every message there is.
 func (m *Model) search(op *engine.Find) {
 	op.Queue, op.Message = engine.QueueName{}, engine.Peeked{}

@@ -241,7 +241,7 @@ func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, f
 		case target == nil:
 			return moved, string(engine.CodeNoQueue)
 		}
-		m.moveBack(q, target, msg, msg.entry, "moved")
+		m.moveBack(q, target, msg, msg.entry, target.number("DelaySeconds")*1000, "moved")
 		moved++
 	}
 	return moved, failure
@@ -249,7 +249,7 @@ func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, f
 
 // moveBack makes a message a new one in another queue, and gives the old one an outcome. [MOVE-11]
 func (m *Model) moveBack(
-	q, to *modelQueue, msg *modelMessage, entry engine.Entry, outcome string,
+	q, to *modelQueue, msg *modelMessage, entry engine.Entry, delay int64, outcome string,
 ) *modelMessage {
 	q.remove(msg)
 	m.end(q, msg, outcome, to.name)
@@ -267,6 +267,7 @@ func (m *Model) moveBack(
 		entry:     entry,
 		attempts:  msg.attempts,
 	}
-	m.enter(to, moved, to.number("DelaySeconds"))
+	m.enter(to, moved, 0)
+	moved.at = m.now + delay
 	return moved
 }

@@ -22,7 +22,7 @@ func (t *modelTask) view() engine.TaskView {
 		SQS: t.selects == nil}
 	if s := t.selects; s != nil {
 		v.Work, v.To, v.Filter, v.Most, v.Confirm = s.Work, s.To, s.Filter, s.Most, s.Confirm
-		v.By, v.Note = s.By, s.Note
+		v.By, v.Note, v.Newest, v.Delay, v.Edit = s.By, s.Note, s.Newest, s.Delay, s.Edit
 	} else if t.Destination != "" {
 		v.To = queueOfARN(t.Destination)
 	}
@@ -55,17 +55,8 @@ func (m *Model) listActions(op *engine.ListActions) {
 }
 
 func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Error {
-	if op.To != "" {
-		to := m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
-		switch {
-		case to == nil:
-			return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
-		case to == q:
-			return modelBadValue(op.To, "to", "Source and destination must be different queues.")
-		case to.fifo() != q.fifo():
-			return modelBadValue(op.To, "to",
-				"Source and destination must be queues of the same type.")
-		}
+	if no := m.checkTask(q, op); no != nil {
+		return no
 	}
 	if earlier := m.tasksOf(q.name); len(earlier) > 0 && earlier[0].active() {
 		return modelRefusal(engine.CodeConflict, "The task %s of this queue has not ended. "+
@@ -82,10 +73,79 @@ func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Erro
 	}
 	asked := *op
 	t.selects = &asked
+	if op.Newest {
+		t.place = t.last + 1
+	}
 	op.Task = t.view()
 	work := []string{"move", "delete", "park"}[op.Work]
+	if edits(&op.Edit) {
+		work = "edit and " + work
+	}
 	m.note(q.name.Account, op.By, "StartTask", t.name(), work+" "+op.Note)
 	return nil
+}
+
+func edits(e *engine.TaskEdit) bool { return e.HasBody || len(e.Set)+len(e.Removed) > 0 }
+
+// checkTask refuses an order, a delay, an edit or a destination that a task cannot have.
+func (m *Model) checkTask(q *modelQueue, op *engine.StartTask) *engine.Error {
+	delay := fmt.Sprint(op.Delay.Value)
+	switch {
+	case op.Newest && q.fifo() && op.Work != engine.TaskDelete:
+		return modelBadValue("newest", "order", "Messages leave a FIFO queue in the order of "+
+			"their groups. Leave the order out, and select the messages with a filter.")
+	case op.Delay.Set && op.Work != engine.TaskMove:
+		return modelBadValue(delay, "delayMs", "Only a move delays messages.")
+	case op.Delay.Value > 0 && q.fifo():
+		return modelBadValue(delay, "delayMs", "A FIFO queue takes no message with a delay of "+
+			"its own. Leave the delay out.")
+	case op.Delay.Value < 0 || op.Delay.Value > 900_000:
+		return modelBadValue(delay, "delayMs", "Must be between 0 and 900000.")
+	case edits(&op.Edit) && op.Work != engine.TaskMove:
+		work := []string{"move", "delete", "park"}[op.Work]
+		return modelBadValue(work, "do", "Only a move edits messages.")
+	case op.Edit.Changes("tenaq"):
+		return modelBadValue("tenaq", "attributes", "A task does not change the identity of its "+
+			"messages. Replace them one by one.")
+	}
+	if op.To == "" {
+		return nil
+	}
+	to := m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
+	switch {
+	case to == nil:
+		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+	case to == q:
+		return modelBadValue(op.To, "to", "Source and destination must be different queues.")
+	case to.fifo() != q.fifo():
+		return modelBadValue(op.To, "to",
+			"Source and destination must be queues of the same type.")
+	}
+	return nil
+}
+
+// edited is what a message becomes on its way to a queue; false if the queue refuses that.
+func edited(to *modelQueue, msg *modelMessage, by *engine.TaskEdit) (e engine.Entry, ok bool) {
+	e = msg.entry
+	e.Delay, e.Dedup = engine.Int{}, engine.Text{}
+	if to != nil && to.fifo() {
+		e.Dedup = engine.Text{Value: msg.dedup, Set: true}
+	}
+	if by.HasBody {
+		e.Body.Value, e.BodyMD5 = by.Body, md5Of(by.Body)
+	}
+	e.Attributes = nil
+	for _, a := range msg.entry.Attributes {
+		if !by.Changes(a.Name) {
+			e.Attributes = append(e.Attributes, a)
+		}
+	}
+	for _, a := range by.Set {
+		sent := engine.EntryAttribute{Name: a.Name, String: engine.Text{Value: a.String},
+			Type: engine.Text{Value: a.Type, Set: true}, Binary: a.Binary}
+		e.Attributes = append(e.Attributes, sent)
+	}
+	return e, to == nil || to.check(e, "") == nil
 }
 
 // stepSelection looks at up to 512 messages, and takes up to 100 of those that match.
@@ -94,8 +154,9 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	allowed, taken, size := t.allowance(m.now), int64(0), int64(0)
 	failure := ""
 	looked := slices.Clone(q.messages)
-	whole := m.selectFrom(q, &op.Filter, &t.place, looked, t.last,
-		op.Work == engine.TaskPark || op.Work == engine.TaskMove && op.To == "",
+	whole := m.selectFrom(q, walk{&op.Filter, op.Work == engine.TaskPark ||
+		op.Work == engine.TaskMove && op.To == "", op.Newest, edits(&op.Edit)},
+		&t.place, looked, t.last,
 		func(msg *modelMessage) bool {
 			var to *modelQueue
 			done := t.Moved + taken
@@ -106,10 +167,15 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 				}
 				known = to != nil
 			}
-			size += sizeOf(&msg.entry)
+			bytes, entry, accepted := sizeOf(&msg.entry), msg.entry, true
+			if edits(&op.Edit) {
+				entry, accepted = edited(to, msg, &op.Edit)
+				bytes = max(bytes, sizeOf(&entry))
+			}
+			size += bytes
 			switch {
 			case !m.canTake(q, looked, msg) || overtakes(q, op, msg):
-				size -= sizeOf(&msg.entry)
+				size -= bytes
 				t.skipped++
 				return true
 			case op.Most > 0 && done == op.Most:
@@ -122,14 +188,21 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 			case !known && op.To != "":
 				failure = string(engine.CodeNoQueue)
 				return false
-			case !known:
+			case !known || !accepted:
 				t.skipped++
 				return true
 			}
 			taken++
 			switch op.Work {
 			case engine.TaskMove:
-				m.moveBack(q, to, msg, msg.entry, "moved")
+				delay, outcome := to.number("DelaySeconds")*1000, "moved"
+				if op.Delay.Set {
+					delay = op.Delay.Value
+				}
+				if edits(&op.Edit) {
+					outcome = "replaced"
+				}
+				m.moveBack(q, to, msg, entry, delay, outcome)
 			case engine.TaskPark:
 				m.park(q, to, msg)
 			case engine.TaskDelete:
@@ -167,34 +240,42 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 	moved.kind = available
 }
 
+// A walk says which messages selectFrom finds, what it reads of each, and in which order.
+type walk struct {
+	*engine.TaskFilter
+	sources, newest, contents bool
+}
+
 // selectFrom calls visit for the messages behind a place, up to a last one, that a filter finds,
 // until it returns false. It reports whether it has come to the last one.
 func (m *Model) selectFrom(
-	q *modelQueue, f *engine.TaskFilter, place *uint64, messages []*modelMessage, last uint64,
-	sources bool, visit func(*modelMessage) bool,
+	q *modelQueue, f walk, place *uint64, messages []*modelMessage, last uint64,
+	visit func(*modelMessage) bool,
 ) (whole bool) {
 	looks, reads := 512, int64(4<<20)
+	messages = slices.Clone(messages)
+	if f.newest {
+		slices.Reverse(messages)
+	}
 	for _, msg := range messages {
-		if msg.seq <= *place {
+		if msg.seq > last || f.newest && msg.seq >= *place || !f.newest && msg.seq <= *place {
 			continue
-		}
-		if msg.seq > last {
-			break
 		}
 		if looks == 0 {
 			return false
 		}
-		found := matches(f, msg)
-		if found && (f.OfContent() || msg.source == "" && (sources || f.Source != "")) {
+		found := matches(f.TaskFilter, msg)
+		if found && (f.OfContent() || msg.source == "" && (f.sources || f.Source != "") ||
+			f.contents) {
 			size := sizeOf(&msg.entry)
 			if reads < size && reads < 4<<20 {
 				return false
 			}
 			reads -= size
-			found = matchesContent(f, msg)
+			found = matchesContent(f.TaskFilter, msg)
 		}
 		if found && f.OfReason() {
-			found = matchesReason(f, msg)
+			found = matchesReason(f.TaskFilter, msg)
 		}
 		if found && !visit(msg) {
 			return false
@@ -288,12 +369,29 @@ func (m *Model) canTake(q *modelQueue, messages []*modelMessage, msg *modelMessa
 	})
 }
 
-func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
+func (m *Model) countTask(q *modelQueue, op *engine.CountTask) *engine.Error {
+	back := op.To == "" && (op.Back || edits(&op.Edit))
+	task := &engine.StartTask{To: op.To, Newest: op.Newest, Edit: op.Edit}
+	if op.To == "" && !back {
+		task.Work = engine.TaskDelete
+	}
+	if no := m.checkTask(q, task); no != nil {
+		return no
+	}
 	m.settle(q)
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
 	place, _ := q.openPlace(op.After)
+	if op.Newest && op.After == "" {
+		place = q.seq + 1
+	}
 	visit := func(msg *modelMessage) bool {
-		if !m.canTake(q, q.messages, msg) || op.Back && m.sourceQueue(q, msg) == nil {
+		to := m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
+		if back {
+			to = m.sourceQueue(q, msg)
+		}
+		_, accepted := edited(to, msg, &op.Edit)
+		if !m.canTake(q, q.messages, msg) || back && to == nil ||
+			edits(&op.Edit) && !accepted {
 			op.Skipped++
 			return true
 		}
@@ -308,10 +406,12 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) {
 		}
 		return true
 	}
-	whole := m.selectFrom(q, &op.Filter, &place, q.messages, q.seq, op.Back, visit)
+	whole := m.selectFrom(q, walk{&op.Filter, back, op.Newest, edits(&op.Edit)}, &place,
+		q.messages, q.seq, visit)
 	if !whole {
 		op.Next = q.place(place)
 	}
+	return nil
 }
 
 // place is the place of a message; openPlace reads one.
@@ -420,7 +520,7 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 	if no := to.check(e, "are invalid"); no != nil {
 		return no
 	}
-	moved := m.moveBack(q, to, msg, e, "replaced")
+	moved := m.moveBack(q, to, msg, e, to.number("DelaySeconds")*1000, "replaced")
 	moved.dedup = e.Dedup.Value
 	op.Sent = engine.Sent{ID: moved.id, Sequence: to.sequence(moved)}
 	m.note(q.name.Account, op.By, "Replace", q.name.Name, fmt.Sprintf("%s by %s in %s", msg.id,

@@ -29,6 +29,10 @@ type Machine interface {
 	// ReadHistory reads a page of the search that Do has just prepared.
 	ReadHistory(*engine.History) (page []engine.Outcome, next string)
 
+	// Content is what a delivered message carries, without its ids. It is there unless the message
+	// has been removed since.
+	Content(*engine.Delivery) (engine.Entry, bool)
+
 	// Tally is what was counted since the first Start.
 	Tally() *tally.Queues
 }
@@ -64,6 +68,7 @@ type Player struct {
 	versions    map[uint64]string // aliases of versions of records, v1 and so on
 	lastVersion uint64
 	selections  []string         // ids of tasks that select, in the order of their start
+	edits       bool             // one of them edits
 	places      map[string]place // of messages that could be replaced, by queue and alias
 }
 
@@ -74,6 +79,9 @@ type sentMessage struct {
 	entry engine.Entry
 
 	latest *engine.Entry // of its lineage, when it was replaced
+
+	told    bool // the entry is what the machine says, because a task may have edited the message
+	outcome bool // or less than that: what an outcome says
 }
 
 // later is what the messages that it became were sent as.
@@ -191,20 +199,35 @@ func (p *Player) name(id engine.MessageID, m *sentMessage) *sentMessage {
 }
 
 // meet returns what is known about a message that was received. One that a move task has made a new
-// message of is known by the one it was, and gets an alias of its own when it is met first.
+// message of is known by the one it was, and gets an alias of its own when it is met first. If a
+// task edits, the machine has to say what became of it, and the answer shows that.
 func (p *Player) meet(d *engine.Delivery) (*sentMessage, error) {
-	if m := p.sent[d.ID]; m != nil {
-		return m, nil
+	m, first := p.sent[d.ID], p.sent[d.Lineage]
+	switch {
+	case m == nil && first == nil:
+		return nil, fmt.Errorf("received message %s, which was never sent", d.ID)
+	case m == nil:
+		m = p.name(d.ID, &sentMessage{of: first.alias, entry: first.later(), told: p.edits,
+			outcome: p.edits})
 	}
-	if m := p.sent[d.Lineage]; m != nil {
-		return p.name(d.ID, &sentMessage{of: m.alias, entry: m.later()}), nil
+	if m.outcome && d.Space != 0 {
+		told := *m // a copy: clones of the player share the other one
+		if entry, ok := p.machine.Content(d); ok {
+			told.entry, told.outcome = entry, false
+		}
+		m = &told
+		p.sent[d.ID] = m
 	}
-	return nil, fmt.Errorf("received message %s, which was never sent", d.ID)
+	return m, nil
 }
 
-// entryOf returns what the message of a delivery was sent as.
+// entryOf returns what the message of a delivery was sent as; nil if the player cannot know.
 func (p *Player) entryOf(d *engine.Delivery) *engine.Entry {
-	if m := p.sent[d.ID]; m != nil {
+	m := p.sent[d.ID]
+	switch {
+	case m == nil && p.edits, m != nil && m.outcome:
+		return nil
+	case m != nil:
 		return &m.entry
 	}
 	entry := p.sent[d.Lineage].later()
@@ -249,6 +272,9 @@ func (p *Player) deliver(
 	}
 	line += fmt.Sprintf(" body=%s receipt=%s receives=%d", printable(m.entry.Body.Value),
 		p.receipt(d, incarnation), d.Receives)
+	if m.told {
+		show = slices.Concat([]string{"attr", "sender", "trace", "size"}, show)
+	}
 	if d.Group != "" {
 		line += " group=" + d.Group
 	}

@@ -266,6 +266,9 @@ func (w *World) check(d engine.Delivery, alone bool) error {
 		return nil
 	}
 	want := w.entryOf(&d)
+	if want == nil {
+		return nil // the answer shows it
+	}
 	if got.Body != want.Body.Value || got.BodyMD5 != want.BodyMD5 {
 		return fmt.Errorf("message %s was sent with the body %.50q and received with %.50q", d.ID,
 			want.Body.Value, got.Body)
@@ -284,6 +287,14 @@ func (w *World) check(d engine.Delivery, alone bool) error {
 			want.Attributes, got.Attributes)
 	}
 	return nil
+}
+
+// Content implements Machine.
+func (w *World) Content(d *engine.Delivery) (e engine.Entry, ok bool) {
+	w.mustCommit()
+	c, ok := engine.ReadContent(w.store, d.Space, d.Seq, w.cfg.Fault)
+	e = engine.Edited(&c, &engine.TaskEdit{})
+	return e, ok && c.BodyMD5 == md5Of(c.Body)
 }
 
 // takeStirred returns the names of the stirred queues, in order, and forgets them.

@@ -38,13 +38,7 @@ func (c *Content) head(w *Codec) {
 	w.Version(Version)
 	w.ID(&c.BodyMD5)
 	w.string(&c.Sender, &c.Trace)
-	list(w, &c.Attributes, func(a *Attribute) {
-		if w.string(&a.Name, &a.Type); IsBinary(a.Type) {
-			w.bytes(&a.Binary)
-		} else {
-			w.string(&a.String)
-		}
-	})
+	list(w, &c.Attributes, func(a *Attribute) { a.parts(w) })
 }
 
 // An Attribute is a user attribute of a message. Type is the whole data type, label included; a
@@ -53,6 +47,14 @@ type Attribute struct {
 	Name, Type string
 	String     string
 	Binary     []byte
+}
+
+func (a *Attribute) parts(w *Codec) {
+	if w.string(&a.Name, &a.Type); IsBinary(a.Type) {
+		w.bytes(&a.Binary)
+	} else {
+		w.string(&a.String)
+	}
 }
 
 func IsBinary(dataType string) bool { return strings.HasPrefix(dataType, "Binary") }

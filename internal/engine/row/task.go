@@ -1,5 +1,7 @@
 package row
 
+import "slices"
+
 // TaskStatus is what a task shows as its status.
 type TaskStatus byte
 
@@ -35,7 +37,7 @@ const TaskRateMax = 10_000
 
 // A Task is a task: it takes messages from a queue, step by step. One that was started over SQS
 // takes those that a receive would find. One that selects takes those that match its filter, in the
-// order of their numbers, and looks at each once.
+// order of their numbers or against it, and looks at each once.
 type Task struct {
 	Number uint64
 	Source QueueName
@@ -59,10 +61,33 @@ type Task struct {
 	Filter  TaskFilter
 	Most    int64  // it completes after so many messages; zero for all
 	Confirm int64  // it fails when there are more than so many to delete; zero for any number
-	Place   uint64 // what it has looked at, up to and including this number
+	Place   uint64 // what it has looked at, up to or, if Newest, from this number
 	Skipped int64  // messages that match and had to stay
 	By      string // who started it
 	Note    string
+
+	Newest bool  // it begins with the message that came last
+	Delays bool  // Delay counts, and not that of the queue where a message goes
+	Delay  int64 // of moved messages, in milliseconds
+	Edit   TaskEdit
+}
+
+// A TaskEdit is how a task changes each message on its way.
+type TaskEdit struct {
+	HasBody bool
+	Body    string
+	BodyMD5 [16]byte
+	Set     []Attribute // user attributes, behind those that stay
+	Removed []string    // names of user attributes
+}
+
+// None reports whether the edit changes nothing.
+func (e *TaskEdit) None() bool { return !e.HasBody && len(e.Set) == 0 && len(e.Removed) == 0 }
+
+// Changes reports whether the edit sets or removes a user attribute.
+func (e *TaskEdit) Changes(name string) bool {
+	return slices.Contains(e.Removed, name) ||
+		slices.ContainsFunc(e.Set, func(a Attribute) bool { return a.Name == name })
 }
 
 // A TaskFilter says which messages a task takes. A part that is zero says nothing.
@@ -100,15 +125,18 @@ func (t *Task) Encode(b []byte) []byte {
 	return c.B
 }
 
-// taskVersion is the version of the row of a task that selects by reasons. Others that select, or
-// are paused, are of version 2, and all others of version 1.
-const taskVersion = 3
+// taskVersion is the version of the row of a task that has an order, a delay or an edit. One that
+// selects by reasons is of version 3, others that select, or are paused, are of version 2, and all
+// others of version 1.
+const taskVersion = 4
 
 func (t *Task) parts(c *Codec) {
 	write := byte(Version)
 	switch {
-	case t.Filter.OfReason():
+	case t.Newest || t.Delays || !t.Edit.None():
 		write = taskVersion
+	case t.Filter.OfReason():
+		write = 3
 	case t.Selects || t.Paused:
 		write = 2
 	}
@@ -142,6 +170,16 @@ func (t *Task) parts(c *Codec) {
 	c.string(&f.Text)
 	if version > 2 {
 		c.string(&f.Kind, &f.Reason)
+	}
+	if version > 3 {
+		c.bool(&t.Newest, &t.Delays)
+		c.Int(&t.Delay)
+		edit := &t.Edit
+		c.bool(&edit.HasBody)
+		c.string(&edit.Body)
+		c.ID(&edit.BodyMD5)
+		list(c, &edit.Set, func(a *Attribute) { a.parts(c) })
+		list(c, &edit.Removed, func(name *string) { c.string(name) })
 	}
 }
 
