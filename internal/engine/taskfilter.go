@@ -152,7 +152,7 @@ func (s *selection) run(visit func(*selected) bool) (whole bool) {
 // How many numbers of messages, and of segments, a walk from the latest message reads at a time.
 const (
 	backNumbers  = 256
-	backSegments = 1024
+	backSegments = 16
 )
 
 // runBack is run from the latest message to the first. A store reads forwards, so it takes a few

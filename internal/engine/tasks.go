@@ -223,8 +223,8 @@ func checkOptions(q *queue, op *StartTask) *Error {
 	d := op.Delay
 	switch {
 	case op.Newest && q.fifo() && op.Work != TaskDelete: // [TASK-20]
-		return errValue("newest", "order", "Messages leave a FIFO queue in the order of their "+
-			"groups. Leave the order out, and select the messages with a filter.")
+		return errValue("newest", "order", "The messages of a group leave a FIFO queue in "+
+			"their order. Leave the order out, and select the messages with a filter.")
 	case d.Set && op.Work != TaskMove: // [TASK-21]
 		return errNumber(d.Value, "delayMs", "Only a move delays messages.")
 	case d.Value > 0 && q.fifo():

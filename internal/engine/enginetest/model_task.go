@@ -92,8 +92,8 @@ func (m *Model) checkTask(q *modelQueue, op *engine.StartTask) *engine.Error {
 	delay := fmt.Sprint(op.Delay.Value)
 	switch {
 	case op.Newest && q.fifo() && op.Work != engine.TaskDelete:
-		return modelBadValue("newest", "order", "Messages leave a FIFO queue in the order of "+
-			"their groups. Leave the order out, and select the messages with a filter.")
+		return modelBadValue("newest", "order", "The messages of a group leave a FIFO "+
+			"queue in their order. Leave the order out, and select the messages with a filter.")
 	case op.Delay.Set && op.Work != engine.TaskMove:
 		return modelBadValue(delay, "delayMs", "Only a move delays messages.")
 	case op.Delay.Value > 0 && q.fifo():
