@@ -13,9 +13,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// ParseMessageAttributes reads the attributes of a message: name=text, name:Number=3,
+// ParseMessageAttributes reads the attributes of a message that a flag has: name=text, name:Number=3,
 // name:Binary=@file, name:Binary=base64. A type may carry a label of the user, as in Number.float.
-func ParseMessageAttributes(args []string) (map[string]types.MessageAttributeValue, error) {
+func ParseMessageAttributes(
+	flag string, args []string,
+) (map[string]types.MessageAttributeValue, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
@@ -23,10 +25,10 @@ func ParseMessageAttributes(args []string) (map[string]types.MessageAttributeVal
 	for _, arg := range args {
 		name, value, err := parseMessageAttribute(arg)
 		if err != nil {
-			return nil, Usagef("--attribute: %v", err)
+			return nil, Usagef("%s: %v", flag, err)
 		}
 		if _, double := attributes[name]; double {
-			return nil, Usagef("--attribute: %s is given twice", name)
+			return nil, Usagef("%s: %s is given twice", flag, name)
 		}
 		attributes[name] = value
 	}

@@ -65,6 +65,15 @@ type Peeked struct {
 	Story   []PeekedAttempt `json:"story,omitempty"`
 	Body    *string         `json:"body,omitempty"`
 	BodyCut bool            `json:"bodyCut,omitempty"`
+
+	Attributes map[string]PeekedAttribute `json:"attributes,omitempty"` // of a sample, after an edit
+}
+
+// A PeekedAttribute is a user attribute. A type that begins with Binary has its value in base64.
+type PeekedAttribute struct {
+	Type   string `json:"type"`
+	Value  string `json:"value,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
 }
 
 // A PeekedAttempt is how a receive ended: retry, poison, release or returned.

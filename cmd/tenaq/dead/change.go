@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,15 +94,13 @@ type counted struct {
 	Samples  []cli.Peeked `json:"samples"`
 }
 
-// count counts to the end of the queue, or until there are limit messages; 0 for no limit. Back
-// counts for a move of each message to its source.
+// count counts to the end of the queue, or until there are limit messages; 0 for no limit.
 func count(
-	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, filter map[string]any,
-	limit int64, back bool,
+	ctx context.Context, a *cli.App, v *cli.V1Client, in map[string]any, limit int64,
 ) (total counted, err error) {
+	queue := in["queue"].(string)
 	p := cli.NewProgress(a.Stderr, "counting "+queue)
 	defer p.Done()
-	in := map[string]any{"queue": queue, "filter": filter, "back": back}
 	for {
 		if limit > 0 {
 			in["limit"] = limit - total.Count
@@ -128,7 +128,9 @@ func count(
 type taskFlags struct {
 	cli.ClientFlags
 	selectFlags
-	do         string
+	changeFlags
+	do, order  string
+	delay      time.Duration
 	to, note   string
 	limit      int64
 	rate       int64
@@ -140,7 +142,8 @@ type taskFlags struct {
 // about names the messages.
 const selecting = `Without --yes it only counts the messages and shows three of them. Flags
 select messages; one that is in flight, delayed or blocked stays. The task looks
-at each message once, in the order of arrival, and leaves later arrivals alone.
+at each message once, the oldest or the newest first, and leaves later arrivals
+alone.
 
 An interrupt leaves the task running; see "tenaq task".`
 
@@ -150,7 +153,9 @@ func newRedriveCmd(a *cli.App) *cobra.Command {
 		Use:   "redrive QUEUE",
 		Short: "Move selected messages back to where they came from, or elsewhere",
 		Long: `Move selected messages back to the queue they came from, or to the queue --to.
-A moved message is a new message with the same lineage and no receives.
+A moved message is a new message with the same lineage and no receives. It can
+have another body and other attributes, except for the attribute tenaq; one that
+the destination does not accept so stays.
 
 ` + selecting + `
 
@@ -158,9 +163,15 @@ A moved message is a new message with the same lineage and no receives.
 their consumer, and parking those that fail again.`,
 		Example: `  tenaq dead redrive orders-dlq --kind 1k2j3h
   tenaq dead redrive orders-dlq --text timeout --rate 50 --yes
+  tenaq dead redrive orders-dlq --order newest --limit 10 --delay 5m --yes
+  tenaq dead redrive orders-dlq --set-attribute schema:Number=2 --remove-attribute v
   tenaq dead redrive orders-parking --id 0b6b4c9e-... --to orders --yes`,
 	})
 	cmd.Flags().StringVar(&f.to, "to", "", "move all messages to this `queue`")
+	f.delay = -1
+	cli.Duration(cmd.Flags(), &f.delay, "delay", "",
+		"hide each message for so `long` after its move, at most 15m")
+	f.changeFlags.register(cmd, "set-attribute", "remove-attribute")
 	return cmd
 }
 
@@ -206,6 +217,8 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	f.selectFlags.register(cmd)
 	flags := cmd.Flags()
 	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to take")
+	cli.Choice(cmd, &f.order, "order", "oldest", "which `messages` to take first: oldest or newest",
+		"oldest", "newest")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
 	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
@@ -223,7 +236,23 @@ func (f *taskFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := count(ctx, a, v, queue, filter, f.limit, f.do == "move" && f.to == "")
+	edit, err := f.change(a)
+	if err != nil {
+		return err
+	}
+	asked := map[string]any{"queue": queue, "filter": filter}
+	if f.order == "newest" {
+		asked["order"] = f.order
+	}
+	if len(edit) > 0 {
+		asked["edit"] = edit
+	}
+	in := maps.Clone(asked)
+	asked["back"] = f.do == "move" && f.to == ""
+	if f.to != "" && len(in) > 2 { // where that matters, and the server knows it
+		asked["to"] = cli.QueueNameOf(f.to)
+	}
+	found, err := count(ctx, a, v, asked, f.limit)
 	if err != nil {
 		return err
 	}
@@ -233,7 +262,10 @@ func (f *taskFlags) run(
 	if found.Count == 0 {
 		return a.Result(&found, "no messages in %s to %s%s", queue, f.do, stay(found.Skipped))
 	}
-	in := map[string]any{"queue": queue, "do": f.do, "filter": filter, "expected": found.Count}
+	in["do"], in["expected"] = f.do, found.Count
+	if f.delay >= 0 && f.do == "move" {
+		in["delayMs"] = f.delay.Milliseconds()
+	}
 	for name, text := range map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note} {
 		if text != "" {
 			in[name] = text
@@ -279,11 +311,19 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, found *counted) error {
 		return err
 	}
 	if len(found.Samples) > 0 {
-		t := cli.Table{Head: []string{"SAMPLE", "RECEIVES", "SOURCE", "BODY"}}
+		head, edited := []string{"SAMPLE", "RECEIVES", "SOURCE", "BODY"}, f.edits()
+		if edited {
+			head = append(head, "ATTRIBUTES")
+		}
+		t := cli.Table{Head: head}
 		for i := range found.Samples {
 			m := &found.Samples[i]
-			t.Add(m.ID, fmt.Sprint(m.Receives), cli.OrDash(cli.QueueNameOf(m.Source)),
-				cli.FirstWords(m.Beginning(), cli.PeekReasonTable))
+			cells := []string{m.ID, fmt.Sprint(m.Receives), cli.OrDash(cli.QueueNameOf(m.Source)),
+				cli.FirstWords(m.Beginning(), cli.PeekReasonTable)}
+			if edited {
+				cells = append(cells, cli.OrDash(attributesText(m.Attributes)))
+			}
+			t.Add(cells...)
 		}
 		if err := a.PrintTable(t); err != nil {
 			return err
@@ -291,4 +331,17 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, found *counted) error {
 	}
 	a.Note("nothing was changed; do it with --yes")
 	return nil
+}
+
+// attributesText shows the attributes of a sample. Bytes are shown by their number alone.
+func attributesText(attributes map[string]cli.PeekedAttribute) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		a := attributes[name]
+		if len(a.Base64) > 0 {
+			a.Value = cli.HumanSize(int64(len(a.Base64)))
+		}
+		list = append(list, name+"="+cli.FirstWords(a.Value, cli.PeekReasonTable))
+	}
+	return strings.Join(list, " ")
 }

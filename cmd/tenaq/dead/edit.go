@@ -14,10 +14,9 @@ import (
 
 type editFlags struct {
 	cli.ClientFlags
-	body, file, to string
-	attributes     []string
-	without        []string
-	yes            bool
+	changeFlags
+	to  string
+	yes bool
 }
 
 func newEditCmd(a *cli.App) *cobra.Command {
@@ -41,23 +40,29 @@ ID is a message id or a lineage id. What is not given stays as it is. Without
 		}),
 	}
 	f.ClientFlags.Register(edit)
+	f.changeFlags.register(edit, "attribute", "without")
 	flags := edit.Flags()
-	flags.StringVar(&f.body, "body", "", "the new body, as `text`")
-	flags.StringVar(&f.file, "body-file", "", "`file` with the new body; - for standard input")
-	flags.StringArrayVar(&f.attributes, "attribute", nil,
-		"attribute to set, `NAME=VALUE` or NAME:TYPE=VALUE")
-	flags.StringArrayVar(&f.without, "without", nil, "attribute to remove, by its `name`")
 	flags.StringVar(&f.to, "to", "", "send the new message to this `queue`")
 	flags.BoolVar(&f.yes, "yes", false, "do it; without, only show the change")
-	edit.MarkFlagsMutuallyExclusive("body", "body-file")
 	return edit
 }
 
-// A newAttribute is an attribute to set.
-type newAttribute struct {
-	Type   string `json:"type"`
-	Value  string `json:"value,omitempty"`
-	Base64 []byte `json:"base64,omitempty"`
+// changeFlags say what changes in a message.
+type changeFlags struct {
+	body, file   string
+	set, removed []string // attributes
+	setFlag      string
+}
+
+// register adds the flags. Set and remove are the names of those for attributes.
+func (f *changeFlags) register(cmd *cobra.Command, set, remove string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.body, "body", "", "the new body, as `text`")
+	flags.StringVar(&f.file, "body-file", "", "`file` with the new body; - for standard input")
+	flags.StringArrayVar(&f.set, set, nil, "attribute to set, `NAME=VALUE` or NAME:TYPE=VALUE")
+	flags.StringArrayVar(&f.removed, remove, nil, "attribute to remove, by its `name`")
+	cmd.MarkFlagsMutuallyExclusive("body", "body-file")
+	f.setFlag = "--" + set
 }
 
 func (f *editFlags) run(
@@ -66,6 +71,12 @@ func (f *editFlags) run(
 	in, err := f.change(a)
 	if err != nil {
 		return err
+	}
+	if f.to != "" {
+		in["to"] = cli.QueueNameOf(f.to)
+	}
+	if len(in) == 0 {
+		return cli.Usagef("name what to change: --body, --body-file, --attribute, --without or --to")
 	}
 	m, err := f.find(ctx, a, v, queue, id)
 	if err != nil {
@@ -103,7 +114,8 @@ func (f *editFlags) run(
 func (f *editFlags) find(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue, id string,
 ) (*cli.Peeked, error) {
-	found, err := count(ctx, a, v, queue, map[string]any{"id": id}, 1, f.to == "")
+	found, err := count(ctx, a, v, map[string]any{"queue": queue,
+		"filter": map[string]any{"id": id}, "back": f.to == ""}, 1)
 	switch {
 	case err != nil:
 		return nil, err
@@ -130,8 +142,8 @@ func (f *editFlags) find(
 	return &m.Peeked, nil
 }
 
-// change is what the flags ask for.
-func (f *editFlags) change(a *cli.App) (map[string]any, error) {
+// change is what the flags ask for, as the server takes it; it is empty without them.
+func (f *changeFlags) change(a *cli.App) (map[string]any, error) {
 	in := make(map[string]any)
 	switch {
 	case f.file != "":
@@ -143,31 +155,30 @@ func (f *editFlags) change(a *cli.App) (map[string]any, error) {
 	case f.body != "":
 		in["body"] = f.body
 	}
-	attributes := make(map[string]*newAttribute)
-	set, err := cli.ParseMessageAttributes(f.attributes)
+	attributes := make(map[string]*cli.PeekedAttribute)
+	set, err := cli.ParseMessageAttributes(f.setFlag, f.set)
 	if err != nil {
 		return nil, err
 	}
 	for name, value := range set {
-		n := &newAttribute{Type: *value.DataType, Base64: value.BinaryValue}
+		n := &cli.PeekedAttribute{Type: *value.DataType, Base64: value.BinaryValue}
 		if value.StringValue != nil {
 			n.Value = *value.StringValue
 		}
 		attributes[name] = n
 	}
-	for _, name := range f.without {
+	for _, name := range f.removed {
 		attributes[strings.TrimSpace(name)] = nil
 	}
 	if len(attributes) > 0 {
 		in["attributes"] = attributes
 	}
-	if f.to != "" {
-		in["to"] = cli.QueueNameOf(f.to)
-	}
-	if len(in) == 0 {
-		return nil, cli.Usagef("name what to change: --body, --body-file, --attribute, --without or --to")
-	}
 	return in, nil
+}
+
+// edits reports whether the flags change anything.
+func (f *changeFlags) edits() bool {
+	return f.body != "" || f.file != "" || len(f.set)+len(f.removed) > 0
 }
 
 func readFile(a *cli.App, path string) ([]byte, error) {

@@ -61,6 +61,36 @@ type task struct {
 	Note     string         `json:"note,omitempty"`
 	Reason   string         `json:"reason,omitempty"`
 	SQS      bool           `json:"sqs,omitempty"`
+	Order    string         `json:"order,omitempty"`
+	Delay    *int64         `json:"delayMs,omitempty"`
+	Edit     *struct {
+		Body    bool     `json:"body"`
+		Set     []string `json:"set,omitempty"`
+		Removed []string `json:"removed,omitempty"`
+	} `json:"edit,omitempty"`
+}
+
+// change is what the task changes in each message.
+func (t *task) change() string {
+	if t.Edit == nil {
+		return ""
+	}
+	parts := slices.Clone(t.Edit.Set)
+	if t.Edit.Body {
+		parts = append([]string{"the body"}, parts...)
+	}
+	for _, name := range t.Edit.Removed {
+		parts = append(parts, "no "+name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// delay is how long moved messages are hidden.
+func (t *task) delay() string {
+	if t.Delay == nil {
+		return ""
+	}
+	return (time.Duration(*t.Delay) * time.Millisecond).String()
 }
 
 // progress is how far the task has come.
@@ -191,7 +221,9 @@ func printTask(a *cli.App, t *task) error {
 	return a.PrintCard(t, "", [2]string{"task", t.ID + "  " + t.State},
 		[2]string{"does", strings.TrimSpace(t.Do + " " + cli.OrEmpty(t.destination() != "",
 			"to "+t.destination()))},
-		[2]string{"filter", strings.Join(filter, " ")}, [2]string{"done", t.progress()},
+		[2]string{"filter", strings.Join(filter, " ")}, [2]string{"order", t.Order},
+		[2]string{"delay", t.delay()}, [2]string{"changes", t.change()},
+		[2]string{"done", t.progress()},
 		[2]string{"skipped", number(t.Skipped)}, [2]string{"limit", number(t.Limit)},
 		[2]string{"confirmed", number(t.Confirm)}, [2]string{"rate", t.rate()},
 		[2]string{"started", cli.HumanTime(t.Started, now)},

@@ -158,7 +158,7 @@ func explainSend(c *cli.Client, queue string, err error) error {
 }
 
 func (f *sendFlags) letter(cmd *cobra.Command) (l letter, err error) {
-	if l.attributes, err = cli.ParseMessageAttributes(f.attributes); err != nil {
+	if l.attributes, err = cli.ParseMessageAttributes("--attribute", f.attributes); err != nil {
 		return l, err
 	}
 	if f.delay != nil {

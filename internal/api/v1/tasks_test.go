@@ -129,6 +129,49 @@ func TestTasks(t *testing.T) {
 	})
 }
 
+// A move takes the latest messages, delays them, and sends them as its edit leaves them. The task says which parts that are, and not what
+// they are now. [TASK-20, TASK-21, TASK-22]
+func TestTaskOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := deadWorld(t, 5)
+		const edit = `"edit":{"body":"better","attributes":{"n":{"type":"Number","value":"7"},"b":{"type":"Binary","base64":"AQI="},"kind":null}}`
+		var count taskCount
+		w.json(t, "POST", "/tasks/count", `{"queue":"dead","order":"newest","limit":2,`+edit+`}`, 200, &count)
+		if s := count.Samples; count.Count != 2 || len(s) != 2 || *s[0].Body != "better" || s[0].Size != 23 || len(s[0].Attributes) != 2 ||
+			s[0].Attributes["n"].Value != "7" || string(s[0].Attributes["b"].Base64) != "\x01\x02" {
+			t.Errorf("got %+v", count)
+		}
+		var letters messageList
+		w.json(t, "GET", "/queues/dead/messages", "", 200, &letters)
+		if last := letters.Messages[4]; count.Samples[0].ID != last.ID {
+			t.Errorf("the first sample is %s, want the latest message %s", count.Samples[0].ID, last.ID)
+		}
+		var started task
+		w.json(t, "POST", "/tasks", `{"queue":"dead","do":"move","order":"newest","limit":2,"delayMs":60000,`+edit+`}`, 200, &started)
+		shown, err := json.Marshal(started.Edit)
+		if err != nil || string(shown) != `{"body":true,"set":["b","n"],"removed":["kind"]}` || started.Order != "newest" || *started.Delay != 60_000 {
+			t.Errorf("got %s in %+v", shown, started)
+		}
+		if end := w.ended(t, "dead:1"); end.State != "COMPLETED" || end.Done != 2 {
+			t.Errorf("at the end: %+v", end)
+		}
+		w.json(t, "GET", "/queues/orders/messages?body=100&state=delayed", "", 200, &letters)
+		if len(letters.Messages) != 2 || *letters.Messages[0].Body != "better" || letters.Messages[0].Size != 23 {
+			t.Errorf("delayed are %+v", letters)
+		}
+		w.json(t, "POST", "/tasks", `{"queue":"dead","do":"move","delayMs":0}`, 200, &started)
+		if started.Delay == nil || *started.Delay != 0 {
+			t.Errorf("a delay of 0 is shown as %v", started.Delay)
+		}
+		w.ended(t, "dead:2")
+		var log actionList
+		w.json(t, "GET", "/actions?limit=2", "", 200, &log)
+		if log.Actions[1].Text != "edit and move" {
+			t.Errorf("the log says %+v", log)
+		}
+	})
+}
+
 // What cannot be is refused, and says what to do. [TASK-3]
 func TestTasksRefused(t *testing.T) {
 	w := deadWorld(t, 2)
@@ -145,6 +188,15 @@ func TestTasksRefused(t *testing.T) {
 		{"/tasks", `{"queue":"dead","do":"move","filter":{"colour":"x"}}`, 400, "colour"},
 		{"/tasks", `{"queue":"dead","do":"move","filter":{"from":"2026-01-02T00:00:00Z","before":"2026-01-01T00:00:00Z"}}`, 400, "later than from"},
 		{"/tasks/count", `{"queue":"dead","after":"x"}`, 400, "not a place"},
+		{"/tasks/count", `{"queue":"dead","to":"none"}`, 404, "does not exist"},
+		{"/tasks/count", `{"queue":"dead","order":"random"}`, 400, "oldest or newest"},
+		{"/tasks", `{"queue":"dead","do":"move","order":"random"}`, 400, "oldest or newest"},
+		{"/tasks", `{"queue":"dead","do":"move","delayMs":900001}`, 400, "between 0 and 900000"},
+		{"/tasks", `{"queue":"dead","do":"park","to":"lot","delayMs":0}`, 400, "Only a move delays"},
+		{"/tasks", `{"queue":"dead","do":"move","edit":{"body":""}}`, 400, "body"},
+		{"/tasks", `{"queue":"dead","do":"move","edit":{"colour":"x"}}`, 400, "colour"},
+		{"/tasks", `{"queue":"dead","do":"move","edit":{"attributes":{"a":{"type":"Number","value":"x"}}}}`, 400, "to a number"},
+		{"/tasks", `{"queue":"dead","do":"move","edit":{"attributes":{"tenaq":null}}}`, 400, "identity"},
 		{"/replace", `{"queue":"dead"}`, 400, "place of a message"},
 		{"/replace", `{"queue":"dead","place":"x"}`, 400, "not a place"},
 	} {
@@ -189,6 +241,7 @@ func TestTaskRights(t *testing.T) {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)
 	}
 	k := newKeyed(t, key("TQALL001", `"*"`), key("TQSEES01", `"tenaq:ListTasks", "tenaq:PeekMessages"`), key("TQONLY01", `"tenaq:*"`),
+		key("TQEDITS1", `"tenaq:ManageTasks", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"`),
 		key("TQMOVE01", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage"`),
 		key("TQSENDS1", `"tenaq:*", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"`))
 	k.addLetters(t, 3)
@@ -214,6 +267,8 @@ func TestTaskRights(t *testing.T) {
 		{"POST", "/v1/tasks", `{"queue":"dead","do":"move"}`, map[string]int{"TQMOVE01": 403, "TQSENDS1": 403}},
 		{"POST", "/v1/tasks", `{"queue":"lot","do":"move","to":"dead"}`, map[string]int{"TQSENDS1": 200}},
 		{"POST", "/v1/tasks", `{"queue":"dead","do":"move","limit":1}`, map[string]int{"TQALL001": 200}},
+		{"POST", "/v1/tasks", `{"queue":"lot","do":"move","to":"dead","limit":1,"edit":{"body":"x"}}`, map[string]int{"TQEDITS1": 403, "TQALL001": 200}},
+		{"POST", "/v1/tasks/count", `{"queue":"dead","to":"lot"}`, map[string]int{"TQSEES01": 403, "TQALL001": 200}},
 		{"POST", "/v1/tasks/dead:1/pause", `{}`, map[string]int{"TQSEES01": 403}},
 	} {
 		for _, id := range slices.Sorted(maps.Keys(tt.want)) {

@@ -166,6 +166,10 @@ func samples() []sample {
 			Attributes: []TaskAttribute{{Name: "kind", Value: "card"}}, Text: "x"}}
 	reasons := selects
 	reasons.Number, reasons.Filter.Kind, reasons.Filter.Reason = 8, "3k9f", "declined"
+	edits := reasons
+	edits.Number, edits.Work, edits.Confirm, edits.Newest, edits.Delays, edits.Delay = 9, TaskMove, 0, true, true, 900_000
+	edits.Edit = TaskEdit{HasBody: true, Body: "fixed", BodyMD5: sampleIncarned, Removed: []string{"old", "older"},
+		Set: []Attribute{{Name: "n", Type: "Number", String: "7"}, {Name: "b", Type: "Binary", Binary: []byte{0, 0xff}}}}
 	paused := Task{Number: 7, Source: sampleName, ID: sampleID, Rate: 10, Started: sampleTime, Status: TaskRunning, ToMove: 9, Limit: 12,
 		Due: sampleTime * 1000, Stepped: sampleTime + 1, Paused: true}
 	action := Action{Number: 1017, At: sampleTime, Account: "000000000000", By: "ops", Name: "PauseTask", About: "orders:6", Text: "text"}
@@ -292,6 +296,9 @@ func samples() []sample {
 		{"task-3", TaskKey(sampleName, 8), reasons.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, reasons},
+		{"task-4", TaskKey(sampleName, 9), edits.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(TaskOf(k, v))
+		}, edits},
 		{"task-2-paused", TaskKey(sampleName, 7), paused.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, paused},
