@@ -13,8 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// ParseMessageAttributes reads the attributes of a message that a flag has: name=text, name:Number=3,
-// name:Binary=@file, name:Binary=base64. A type may carry a label of the user, as in Number.float.
+// ParseMessageAttributes reads the attributes of a message as a flag has them: name=text,
+// name:Number=3, name:Binary=@file, name:Binary=base64. A type may carry a label of the user, as in
+// Number.float.
 func ParseMessageAttributes(
 	flag string, args []string,
 ) (map[string]types.MessageAttributeValue, error) {

@@ -129,8 +129,8 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-// A move takes the latest messages, delays them, and sends them as its edit leaves them. The task says which parts that are, and not what
-// they are now. [TASK-20, TASK-21, TASK-22]
+// A move takes the latest messages, delays them, and sends them as its edit leaves them. The task
+// says which parts change, and not into what. [TASK-20, TASK-21, TASK-22]
 func TestTaskOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := deadWorld(t, 5)

@@ -35,16 +35,16 @@ func (g *Generator) selection() string { return fmt.Sprintf("k%d", 1+g.r.IntN(g.
 func (g *Generator) work(q string) string {
 	work := g.maybe("max", "1", "5", "100")
 	work += g.one("", "", "", " newest")
-	switch g.r.IntN(5) {
+	switch g.r.IntN(6) {
 	case 0:
 		return work + fmt.Sprintf(" do=delete confirm=%s", g.one("1", "2", "120", "1000"))
 	case 1:
 		return work + " do=park to=" + g.another(q)
 	case 2:
 		return work + " do=move to=" + g.another(q)
-	case 3:
-		work += g.one("", " delay=0s", " delay=1s", " delay=5s", " delay=15m1s") +
-			g.one("", " to="+g.another(q)) + g.edit()
+	case 3, 4:
+		work += g.one("", " delay=0s", " delay=1s", " delay=5s", " delay=10s", " delay=15m1s") +
+			g.one("", " to="+g.another(q), " to="+g.another(q)) + g.edit()
 	}
 	return work
 }
