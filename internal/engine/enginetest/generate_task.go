@@ -1,15 +1,23 @@
 package enginetest
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // taskStep makes up a step about tasks that select messages.
 func (g *Generator) taskStep(q string) {
 	switch g.r.IntN(12) {
 	case 0, 1, 2, 3:
 		g.selections++
-		g.emit("task-start q=%s%s%s%s", q, g.work(q), g.filter(q),
+		work := g.work(q)
+		g.emit("task-start q=%s%s%s%s", q, work, g.filter(q),
 			g.maybe("rate", "1", "3", "10", "1000"))
 		g.emit("move-step")
+		if _, to, ok := strings.Cut(work, " to="); ok {
+			to, _, _ = strings.Cut(to, " ")
+			g.emit("receive q=%s max=10 vt=1", to)
+		}
 	case 4:
 		move := g.one("", "", " back", g.edit(), g.edit()+" to="+g.another(q))
 		g.emit("task-count q=%s%s%s%s%s", q, g.maybe("max", "1", "5"), g.one("", " newest"), move,

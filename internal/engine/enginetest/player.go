@@ -210,7 +210,7 @@ func (p *Player) meet(d *engine.Delivery) (*sentMessage, error) {
 		m = p.name(d.ID, &sentMessage{of: first.alias, entry: first.later(), told: p.edits,
 			outcome: p.edits})
 	}
-	if m.outcome && d.Space != 0 {
+	if m.outcome && d.Seq != 0 { // an outcome has no place
 		told := *m // a copy: clones of the player share the other one
 		if entry, ok := p.machine.Content(d); ok {
 			told.entry, told.outcome = entry, false
