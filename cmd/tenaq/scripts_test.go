@@ -39,8 +39,18 @@ func TestMain(m *testing.M) {
 // TestScripts runs the scripts that need no server.
 func TestScripts(t *testing.T) { runScripts(t, "testdata", nil) }
 
-// TestServerScripts runs the scripts that start servers and speak to them.
-func TestServerScripts(t *testing.T) { runScripts(t, "testdata/server", nil) }
+// TestServerScripts runs the scripts that start servers and speak to them. They find the pages of
+// docs, whose examples some of them run, in $DOCS.
+func TestServerScripts(t *testing.T) {
+	docs, err := filepath.Abs(filepath.Join("..", "..", "docs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "testdata/server", func(env *testscript.Env) error {
+		env.Vars = append(env.Vars, "DOCS="+docs)
+		return nil
+	})
+}
 
 // runScripts runs the scripts of a folder, each in a working directory of its own, which prepare
 // may fill. A server that a script started is killed when it ends.

@@ -135,10 +135,20 @@ func TestKill(t *testing.T) {
 // killAndAudit kills the server n times while the load goes on, stops it in order now and then, and
 // judges what the clients saw: what a crash must not lose, a stop must not lose either. [DUR-24]
 func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
+	r.t.Helper()
+	report := r.judge(func(ctx context.Context) error { return r.disturb(ctx, seed, n, nil) })
+	if report.Acknowledged < 10*n || report.Repeated < n {
+		r.t.Errorf("got %d orders and %d repeated deliveries in %d kills, too few to mean anything", report.Acknowledged, report.Repeated, n)
+	}
+	return report
+}
+
+// judge runs the load while the server is disturbed, judges what the clients saw, and stops the
+// server.
+func (r *rig) judge(disturb func(context.Context) error) *audit.Report {
 	t := r.t
 	t.Helper()
-	err := r.load.Run(t.Context(), func(ctx context.Context) error { return r.disturb(ctx, seed, n, nil) })
-	if err != nil {
+	if err := r.load.Run(t.Context(), disturb); err != nil {
 		t.Fatal(err)
 	}
 	report := r.audit()
@@ -148,9 +158,6 @@ func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 			break
 		}
 		t.Error(v)
-	}
-	if report.Acknowledged < 10*n || report.Repeated < n {
-		t.Errorf("got %d orders and %d repeated deliveries in %d kills, too few to mean anything", report.Acknowledged, report.Repeated, n)
 	}
 	got, err := r.load.Left(t.Context())
 	r.must(err)

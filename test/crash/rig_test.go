@@ -57,6 +57,12 @@ func (r *rig) queue(name string, attributes map[string]string) (url, arn string)
 	return *out.QueueUrl, r.attribute(*out.QueueUrl, types.QueueAttributeNameQueueArn)
 }
 
+func (r *rig) tag(url string, tags map[string]string) {
+	r.t.Helper()
+	_, err := r.api.TagQueue(r.t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: tags})
+	r.must(err)
+}
+
 // pair creates a queue with a dead-letter queue.
 func (r *rig) pair(name, suffix string, maxReceives int) (url string, dead load.DeadLetter) {
 	r.t.Helper()

@@ -107,6 +107,17 @@ var Lines = []Line{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, served(measureIdle)},
+	{"lists", "pages of 100,000 queues and 10 million messages (short: 1,000, 20,000)", []bound{
+		atMost("queues", 20, "ms", 0),
+		atMost("messages", 20, "ms", 0),
+		atMost("groups", 20, "ms", 0),
+		atMost("reasons", 20, "ms", 0),
+		atMost("history", 20, "ms", 0),
+		atMost("tasks", 20, "ms", 0),
+		atMost("count", 20, "ms", 0),
+		atMost("message", 20, "ms", 0),
+		atMost("wrong pages", 0, "pages", 0),
+	}, 8 << 30, served(measureLists)},
 	{"latency", "p99 of sends at half the maximum rate, against p99 of forced writes", []bound{
 		atMost("p99", 3, "", 200),
 	}, 512 << 20, served(measureLatency)},

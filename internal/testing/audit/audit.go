@@ -24,6 +24,10 @@
 //   - A move task gives a message a new ID, so that the body is all that is left to know it by.
 //     Each body ends as often as it was stored: with fewer ends a message was lost, with more it
 //     was doubled.
+//   - A task that selects takes messages to its destination, or deletes them, by their bodies. One
+//     body that replaces another counts as the same one.
+//   - A consumer can give a message back with a verdict: a release takes the receive back, and
+//     poison is dead before it is exhausted.
 //
 // A retention period can end messages. One is not missed at the end if that is possible, and is not
 // delivered when it is certain.
@@ -94,6 +98,25 @@ const (
 
 	// Expired: a message is not delivered after the retention period of its queue is surely over.
 	Expired Rule = "expired"
+
+	// Selected: a message comes to another queue by a task only if that was started before, and its
+	// filter finds the message.
+	Selected Rule = "selected"
+
+	// Confirmed: tasks that delete remove no more messages than were confirmed.
+	Confirmed Rule = "confirmed"
+
+	// Counted: what a task says in the end that it took is what has left its source and come to its
+	// destination. This is the only rule that listens to the server.
+	Counted Rule = "counted"
+
+	// Replaced: a message is not delivered after it was replaced, and the one that replaces it has
+	// the other body.
+	Replaced Rule = "replaced"
+
+	// Recorded: a message that has left a queue with a history has its outcome there, once, with
+	// the reasons that its consumers gave; and no other message has one.
+	Recorded Rule = "recorded"
 )
 
 // A Violation is one breach of a rule.
@@ -157,11 +180,13 @@ func Check(h *History, o Options) *Report {
 		lateness:  cmp.Or(o.Lateness, 5*time.Second),
 		drained:   h.Drained,
 		end:       h.End,
+		history:   h,
 		ways:      newWays(h),
 		bodies:    map[string]*body{},
 		messages:  map[string]*message{},
 		handles:   map[string]*Delivery{},
 		groups:    map[groupKey]*group{},
+		vanished:  map[string]*vanished{},
 	}
 	c.index(h)
 	for _, m := range c.received {
@@ -173,6 +198,9 @@ func Check(h *History, o Options) *Report {
 	for _, g := range c.inGroups {
 		c.checkGroup(g)
 	}
+	c.checkTasks()
+	c.checkReplacements()
+	c.checkEndings()
 	return &c.report
 }
 
@@ -181,6 +209,7 @@ type checker struct {
 	lateness  time.Duration
 	drained   bool
 	end       time.Duration // of the history
+	history   *History
 	ways      *ways
 	report    Report
 
@@ -191,6 +220,8 @@ type checker struct {
 	handles  map[string]*Delivery
 	groups   map[groupKey]*group
 	inGroups []*group // in the order in which they were first heard of
+
+	vanished map[string]*vanished // by the tasks that can have deleted them
 }
 
 // A body is what identifies an order, a job, whatever the client sent. It may be in the queue
@@ -204,10 +235,12 @@ type body struct {
 	from         time.Duration // when the first of them began
 	messages     []*message    // with this body, acknowledged or delivered
 	acked        bool
+	replaced     []*Replacement // that began with it, or with what replaced it
 }
 
 type message struct {
 	id         string
+	text       string // of its deliveries; it differs from that of body when it replaces another
 	body       *body
 	acked      bool
 	by         time.Duration // it was surely stored: an answer that shows it was there
@@ -215,12 +248,14 @@ type message struct {
 	entry      int           // of that batch, by its position in the history
 	deliveries []*Delivery
 	changes    []*Change
+	nacks      []*Nack
 	deletes    []*Delete
 	stays      []*stay // in FIFO queues
 
 	// What following it through its deliveries shows.
 	from    []time.Duration // the earliest moment at which each can have happened
-	removed bool            // a delete has surely removed it
+	removed bool            // a delete has surely removed it, from the queue
+	left    string          // of this name
 }
 
 func (c *checker) violate(rule Rule, m *message, format string, args ...any) {
@@ -236,6 +271,9 @@ func (c *checker) index(h *History) {
 	for i := range h.Sends {
 		c.indexSend(&h.Sends[i], i)
 	}
+	for i := range h.Replacements {
+		c.indexReplacement(&h.Replacements[i])
+	}
 	for i := range h.Deliveries {
 		c.indexDelivery(&h.Deliveries[i], i)
 	}
@@ -244,6 +282,9 @@ func (c *checker) index(h *History) {
 			m := c.messages[d.MessageID]
 			m.changes = append(m.changes, &h.Changes[i])
 		}
+	}
+	for i := range h.Nacks {
+		c.indexNack(&h.Nacks[i])
 	}
 	for i := range h.Deletes {
 		if d := c.handles[h.Deletes[i].Handle]; d != nil {
@@ -320,9 +361,10 @@ func (c *checker) indexDelivery(d *Delivery, i int) {
 	case m.body == nil:
 		m.body = b
 		b.messages = append(b.messages, m)
-	case m.body != b:
+	case m.body != b || m.text != "" && m.text != d.Body:
 		c.violate(Invented, m, "delivered with the body of another message: %.100q", d.Body)
 	}
+	m.text = d.Body
 	if c.ways.queues[d.Queue].FIFO {
 		s := c.stay(m, d.Queue, d.Sequence, d.Group, d.Return)
 		answer := d.Receive

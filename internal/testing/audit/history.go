@@ -18,6 +18,13 @@ type History struct {
 	Deletes    []Delete
 	Moves      []Move
 
+	Tasks        []Task
+	Replacements []Replacement
+	Nacks        []Nack
+
+	// Endings is all that the queues with a History say in the end about messages that have left.
+	Endings []Ending
+
 	// Drained says that in the end messages were received from every queue and deleted until none
 	// came any more, for longer than any of them could have been hidden, and after the last move
 	// task had ended. End is when that was over, with the last receive that found nothing; it
@@ -34,6 +41,9 @@ type Queue struct {
 
 	// Retention is the MessageRetentionPeriod; zero for one that no message can reach.
 	Retention time.Duration
+
+	// History says that the queue keeps the outcome of each message that leaves it.
+	History bool
 }
 
 // A Span is when an operation was begun and when its answer was there, or was given up. An
@@ -114,4 +124,68 @@ type Move struct {
 	Outcome Outcome
 	// names; without a destination each message goes back to where it came from
 	Source, Destination string
+}
+
+// Work is what a task does with the messages that it finds.
+type Work string
+
+// The work. A move makes new messages, and parking keeps their IDs. What a replay would send has
+// bodies that were sent before, so it needs a rule of its own for what may be there twice.
+const (
+	MoveWork   Work = "move"
+	ParkWork   Work = "park"
+	DeleteWork Work = "delete"
+)
+
+// A Task is a task that takes messages out of its source at any time from its call on: those whose
+// bodies contain Selects.
+type Task struct {
+	Span
+	Outcome             Outcome
+	ID                  string // when Done
+	Do                  Work
+	Source, Destination string // names; a delete has no destination
+	Selects             string // empty for every body
+	Confirm             int    // of a delete: how many messages it may delete
+
+	// Ended says that the task is over, and Done how many messages it said then that it took.
+	Ended bool
+	Done  int
+}
+
+// A Replacement sends another body in the place of a message.
+type Replacement struct {
+	Span
+	Outcome            Outcome
+	Queue, Destination string
+	MessageID, Body    string // of the message that is replaced
+	Gives              string // the other body, which no one else sends
+	NewID              string // when Done
+}
+
+// A Verdict is what a consumer says of a message that it gives back.
+type Verdict string
+
+// The verdicts. A release takes the receive back, and poison is dead at once.
+const (
+	Retry   Verdict = "retry"
+	Release Verdict = "release"
+	Poison  Verdict = "poison"
+)
+
+// A Nack gives a delivery back, in one attempt.
+type Nack struct {
+	Span
+	Outcome Outcome
+	Handle  string
+	Verdict Verdict
+	Delay   time.Duration
+	Text    string // the reason
+}
+
+// An Ending is one outcome in the history of a queue.
+type Ending struct {
+	Queue, MessageID string
+	How              string   // as the server calls it
+	Said             []string // the reasons in its story
 }

@@ -20,6 +20,7 @@ func (c *checker) checkMessage(m *message) {
 	if m.body != nil {
 		c.checkDelay(m)
 		c.checkPath(m)
+		c.checkPoison(m)
 	}
 	c.checkExpiry(m)
 	first := m.deliveries[0]
@@ -146,7 +147,7 @@ func (c *checker) checkDeleted(m *message) {
 			del.Return+c.tolerance >= c.hiddenUntil(m, with, m.from[i], del.Span) {
 			continue
 		}
-		m.removed = true
+		m.removed, m.left = true, with.Queue
 		for _, d := range m.deliveries {
 			if d.Call > del.Return || d.Count > with.Count {
 				c.violate(Deleted, m, "delivery %d at %v to %v, although deleted with delivery %d at %v to %v",
@@ -165,7 +166,8 @@ func (c *checker) checkCounts(m *message) {
 		switch {
 		case d.Count < 1:
 			c.violate(Counts, m, "receive count %d", d.Count)
-		case i > 0 && d.Count == m.deliveries[i-1].Count:
+		case i > 0 && d.Count == m.deliveries[i-1].Count &&
+			!m.isReleased(m.deliveries[i-1], d):
 			c.violate(Counts, m, "two deliveries with receive count %d", d.Count)
 		case i > 0 && d.Return < latest:
 			c.violate(Counts, m, "receive count %d at %v, and a smaller one at %v", d.Count,
@@ -211,17 +213,11 @@ func (c *checker) checkPath(m *message) {
 
 // checkArrival judges how a message can have come to the queue that delivers it.
 func (c *checker) checkArrival(m *message, d *Delivery) {
-	known := false
-	least := math.MaxInt
-	for _, origin := range c.ways.begins(m) {
-		if n, ok := c.ways.path(origin, d.Queue); ok {
-			known, least = true, min(least, n)
-		}
-	}
+	least, known := c.cost(m, d.Queue)
 	switch b := m.body; {
 	case !known:
 		c.violate(Invented, m, "sent to queue %s and delivered by queue %s", b.queue, d.Queue)
-	case least > 0 && d.Count <= least:
+	case least > 0 && d.Count <= least && !m.isPoison(d.Return):
 		c.violate(DeadLetter, m, "receive count %d in queue %s, to which it comes after %d receives", d.Count, d.Queue, least)
 	case d.Group != b.group:
 		c.violate(Invented, m, "sent to group %q and delivered in group %q", b.group, d.Group)
@@ -229,4 +225,16 @@ func (c *checker) checkArrival(m *message, d *Delivery) {
 		c.violate(Invented, m, "sent with deduplication ID %q and delivered with %q", b.dedup,
 			d.Dedup)
 	}
+}
+
+// cost tells whether a message can have come to a queue, and which receive count it must have
+// reached on its way.
+func (c *checker) cost(m *message, queue string) (least int, known bool) {
+	least = math.MaxInt
+	for _, origin := range c.ways.begins(m) {
+		if n, ok := c.ways.path(origin, queue); ok {
+			known, least = true, min(least, n)
+		}
+	}
+	return least, known
 }

@@ -20,6 +20,9 @@ var ofGuilty = map[string]Queue{
 	"jobs":   {DeadLetter: "dead", MaxReceives: 2},
 	"dead":   {},
 	"short":  {Retention: time.Minute},
+	"source": {},
+	"target": {},
+	"told":   {History: true},
 }
 
 // guilty has, for each rule, a history of drained queues that breaks it and no other.
@@ -93,6 +96,32 @@ var guilty = map[Rule]History{
 		Sends:      []Send{job(0, 10, "short", "a")},
 		Deliveries: []Delivery{take(66_000, 66_010, "short", "a", 1)},
 		Deletes:    []Delete{deleted(66_020, 66_030, "short/a1", Done)},
+	},
+	Selected: {
+		Sends:      []Send{job(0, 10, "source", "a")},
+		Tasks:      []Task{tasked(20, MoveWork, "no a here")},
+		Deliveries: []Delivery{take(40, 50, "target", "a", 1).renamed("id-b")},
+		Deletes:    []Delete{deleted(60, 70, "target/a1-of-id-b", Done)},
+	},
+	Confirmed: {
+		Sends: []Send{job(0, 10, "source", "a"), job(0, 10, "source", "b")},
+		Tasks: []Task{tasked(20, DeleteWork, "").confirmed(1)},
+	},
+	Counted: {
+		Sends: []Send{job(0, 10, "source", "a")},
+		Tasks: []Task{tasked(20, DeleteWork, "a").confirmed(1).ended(0)},
+	},
+	Replaced: {
+		Sends: []Send{job(0, 10, "source", "a")},
+		Replacements: []Replacement{{Span: at(100, 110), Outcome: Done, Queue: "source",
+			Destination: "target", MessageID: "id-a", Body: "a", Gives: "b", NewID: "id-b"}},
+		Deliveries: []Delivery{take(200, 210, "source", "a", 1)},
+		Deletes:    []Delete{deleted(220, 230, "source/a1", Done)},
+	},
+	Recorded: {
+		Sends:      []Send{job(0, 10, "told", "a")},
+		Deliveries: []Delivery{take(20, 30, "told", "a", 1)},
+		Deletes:    []Delete{deleted(40, 50, "told/a1", Done)},
 	},
 }
 
@@ -235,6 +264,16 @@ func (h *History) add(o History, prefix string, later time.Duration) {
 		d.Span = moved(d.Span)
 		named(&d.Handle)
 		h.Deletes = append(h.Deletes, d)
+	}
+	for _, k := range o.Tasks {
+		k.Span = moved(k.Span)
+		named(&k.ID, &k.Source, &k.Destination)
+		h.Tasks = append(h.Tasks, k)
+	}
+	for _, r := range o.Replacements {
+		r.Span = moved(r.Span)
+		named(&r.Queue, &r.Destination, &r.MessageID, &r.Body, &r.Gives, &r.NewID)
+		h.Replacements = append(h.Replacements, r)
 	}
 	h.End = max(h.End, o.End+later)
 	for _, m := range o.Moves {

@@ -11,6 +11,10 @@
 // is a dead-letter queue, canaries end there; some workers look into it, and a mover starts tasks
 // that move them back.
 //
+// On a tenaq server workers may give messages back with verdicts and reasons, and operators may take
+// messages from one queue to another with tasks, which they pause, resume and cancel, delete some
+// and replace others. In the end the histories of the queues are read.
+//
 // Messages may be sent with delays, and to a queue that keeps them for a short time only.
 //
 // The SDK retries as in an application, only with more patience. A client that is refused by the
@@ -23,6 +27,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +88,15 @@ type Config struct {
 	// DeadLetter is the dead-letter queue of the queue, if it has one.
 	DeadLetter DeadLetter
 
+	// Nacks says of how many messages in a thousand the worker gives back with a verdict and a
+	// reason. Operators is what people do meanwhile. Both need a tenaq server, which is not a
+	// cluster.
+	Nacks     int
+	Operators Operators
+
+	// History says that all queues have the tag tenaq:history.
+	History bool
+
 	// RefusesOldHandles says that the server may refuse to delete with a handle that is no longer
 	// the newest, which Amazon accepts on standard queues. Such refusals are counted; otherwise
 	// they end the run.
@@ -102,6 +117,8 @@ type Load struct {
 	cfg        Config
 	record     *recorder
 	main, dead *queue // dead is nil when there is none
+	desks      []*queue
+	done       Operated
 
 	acknowledged, received, deleted atomic.Int64
 
@@ -119,12 +136,16 @@ func New(cfg Config) *Load {
 	cfg.DelayMax = cmp.Or(cfg.DelayMax, 2*time.Second)
 	l := &Load{cfg: cfg, record: newRecorder(cfg)}
 	l.main = newQueue(cfg.QueueURL, cfg.Groups > 0)
-	description := audit.Queue{FIFO: l.main.fifo}
+	description := audit.Queue{FIFO: l.main.fifo, History: cfg.History}
 	l.record.history.Queues = map[string]audit.Queue{}
 	if cfg.DeadLetter.URL != "" {
 		l.dead = newQueue(cfg.DeadLetter.URL, l.main.fifo)
 		l.record.history.Queues[l.dead.name] = description
 		description.DeadLetter, description.MaxReceives = l.dead.name, cfg.DeadLetter.MaxReceives
+	}
+	for _, url := range cfg.Operators.Queues {
+		l.desks = append(l.desks, newQueue(url, false))
+		l.record.history.Queues[path.Base(url)] = audit.Queue{History: cfg.History}
 	}
 	l.main.delay, description.Retention = cfg.QueueDelay, cfg.Retention
 	l.record.history.Queues[l.main.name] = description
@@ -170,6 +191,11 @@ func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) err
 	if l.dead != nil && l.cfg.DeadLetter.MoveEvery > 0 {
 		try(&producers, func() error { return l.move(ctx, l.rng(3, 0), disturbed) })
 	}
+	if len(l.desks) > 0 {
+		for i, q := range slices.Concat(l.desks, []*queue{l.main}) {
+			try(&producers, func() error { return l.operate(ctx, l.rng(4, i), q, disturbed) })
+		}
+	}
 	if err := disturb(ctx); err != nil {
 		cancel(err)
 	}
@@ -180,7 +206,10 @@ func (l *Load) Run(ctx context.Context, disturb func(context.Context) error) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return l.drain(ctx)
+	if err := l.drain(ctx); err != nil {
+		return err
+	}
+	return l.readHistories(ctx)
 }
 
 // rng returns the source of randomness of one client. Each has its own, so that what it does
@@ -313,6 +342,11 @@ func (l *Load) handle(ctx context.Context, rng *rand.Rand, q *queue, got []audit
 				continue
 			}
 			pause(ctx, to/2)
+		} else if roll -= l.cfg.Changes; roll < l.cfg.Nacks {
+			if err := l.nack(ctx, rng, q, d.Handle); err != nil {
+				return err
+			}
+			continue
 		}
 		if l.isCanary(d.Body) {
 			if l.dead != nil && rng.IntN(2) == 0 { // so that it is there soon
@@ -444,16 +478,28 @@ func (l *Load) drainUntil(ctx context.Context, empty <-chan struct{}) error {
 			return nil
 		default:
 		}
-		if err := l.drainOnce(ctx, l.main, 1); err != nil {
+		wait := 1
+		if len(l.desks) > 0 { // one of several queues, and no longer the one that has most
+			wait = 0
+			pause(ctx, 20*time.Millisecond)
+		}
+		if err := l.drainOnce(ctx, l.main, wait); err != nil {
 			return err
 		}
-		if l.dead == nil {
-			continue
-		}
-		if err := l.drainOnce(ctx, l.dead, 0); err != nil {
-			return err
+		for _, q := range l.others() {
+			if err := l.drainOnce(ctx, q, 0); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// others are all queues but the main one.
+func (l *Load) others() []*queue {
+	if l.dead == nil {
+		return l.desks
+	}
+	return append([]*queue{l.dead}, l.desks...)
 }
 
 func (l *Load) drainOnce(ctx context.Context, q *queue, waitSeconds int) error {
@@ -492,12 +538,15 @@ func (l *Load) isDrained(ctx context.Context) bool {
 
 // Left returns how many messages the queues say they have, whatever their state.
 func (l *Load) Left(ctx context.Context) (int, error) {
-	left, err := l.record.left(ctx, l.main)
-	if err != nil || l.dead == nil {
-		return left, err
+	sum := 0
+	for _, q := range append([]*queue{l.main}, l.others()...) {
+		left, err := l.record.left(ctx, q)
+		if err != nil {
+			return sum, err
+		}
+		sum += left
 	}
-	dead, err := l.record.left(ctx, l.dead)
-	return left + dead, err
+	return sum, nil
 }
 
 // about returns a random duration of the given average.

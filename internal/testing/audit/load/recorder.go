@@ -28,6 +28,7 @@ import (
 // queue refused something that it has no reason to refuse.
 type recorder struct {
 	api   *sqs.Client
+	v1    v1Client
 	start time.Time
 	old   bool // old handles may be refused
 
@@ -91,7 +92,8 @@ func newRecorder(cfg Config) *recorder {
 			t.MaxIdleConnsPerHost = 100
 		}), nodes: cfg.Nodes}
 	})
-	return &recorder{api: api, start: time.Now(), old: cfg.RefusesOldHandles}
+	return &recorder{api: api, v1: newV1Client(cfg.Endpoint), start: time.Now(),
+		old: cfg.RefusesOldHandles}
 }
 
 func (r *recorder) now() time.Duration { return time.Since(r.start) }
