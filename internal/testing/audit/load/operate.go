@@ -19,7 +19,7 @@ type Operators struct {
 	Selects []string
 }
 
-// Operated is what operators did.
+// Operated is what operators and workers did that plain SQS has not.
 type Operated struct {
 	Tasks    int // that were started and have ended
 	Found    int // of these, whose start had no answer, and that the list of tasks had
@@ -29,10 +29,15 @@ type Operated struct {
 	Paused   int // tasks that did nothing for a while
 	Canceled int
 	Replaced int // messages
+	Nacked   int // messages, by workers
 }
 
-// Operated returns what operators did in a run that is over.
-func (l *Load) Operated() Operated { return l.done }
+// Operated returns what operators have done.
+func (l *Load) Operated() Operated {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done
+}
 
 // A shownTask is a task as the server shows it.
 type shownTask struct {

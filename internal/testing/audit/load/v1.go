@@ -89,10 +89,17 @@ func (l *Load) nack(ctx context.Context, rng *rand.Rand, q *queue, handle string
 		n.Delay = time.Duration(rng.IntN(1500)) * time.Millisecond
 	}
 	n.Text = fmt.Sprintf("reason %x", rng.Uint64())
-	return l.record.nack(ctx, q, n)
+	done, err := l.record.nack(ctx, q, n)
+	if done {
+		l.mu.Lock()
+		l.done.Nacked++
+		l.mu.Unlock()
+	}
+	return err
 }
 
-func (r *recorder) nack(ctx context.Context, q *queue, n audit.Nack) error {
+// nack reports whether the message was surely given back.
+func (r *recorder) nack(ctx context.Context, q *queue, n audit.Nack) (done bool, err error) {
 	type entry struct {
 		Handle  string        `json:"receiptHandle"`
 		Verdict audit.Verdict `json:"verdict"`
@@ -116,9 +123,9 @@ func (r *recorder) nack(ctx context.Context, q *queue, n audit.Nack) error {
 	if n.Outcome = outcome(status); n.Outcome == audit.Done {
 		switch o := out.Outcomes; {
 		case len(o) != 1:
-			return fmt.Errorf("a nack of one message was answered with %d outcomes", len(o))
+			return false, fmt.Errorf("a nack of one message was answered with %d outcomes", len(o))
 		case !o[0].Done && o[0].Code != handleRefused && o[0].Code != "ReceiptHandleIsInvalid":
-			return fmt.Errorf("a nack was refused: %s: %s", o[0].Code, o[0].Message)
+			return false, fmt.Errorf("a nack was refused: %s: %s", o[0].Code, o[0].Message)
 		case !o[0].Done:
 			n.Outcome = audit.Refused // another worker was faster, or its timeout has ended
 		}
@@ -126,7 +133,7 @@ func (r *recorder) nack(ctx context.Context, q *queue, n audit.Nack) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.history.Nacks = append(r.history.Nacks, n)
-	return err
+	return n.Outcome == audit.Done, err
 }
 
 // readHistories reads all that the queues say about messages that have left them.
