@@ -3,10 +3,10 @@
 //
 // A History holds what was asked and answered, with the times between which each operation
 // happened, all by one monotonic clock. Check is a pure function from a History to a Report. It
-// trusts nothing that the server says about itself, and whatever could have come about in correct
-// queues is no violation: an operation happened at some moment between its call and its return, one
-// without an answer may have happened at any time from its call on, or never. So each Violation is
-// certain, up to Options.Tolerance.
+// trusts nothing that the server says about itself; Counted and Recorded compare that with what
+// clients saw. Whatever could have come about in correct queues is no violation: an operation
+// happened at some moment between its call and its return, one without an answer may have happened
+// at any time from its call on, or never. So each Violation is certain, up to Options.Tolerance.
 //
 // Most rules concern one message, one body or one message group each, so the cost is that of
 // sorting, plus, for each message, the product of the numbers of its deliveries and its visibility
@@ -107,7 +107,7 @@ const (
 	Confirmed Rule = "confirmed"
 
 	// Counted: what a task says in the end that it took is what has left its source and come to its
-	// destination. This is the only rule that listens to the server.
+	// destination.
 	Counted Rule = "counted"
 
 	// Replaced: a message is not delivered after it was replaced, and the one that replaces it has

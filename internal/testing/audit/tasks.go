@@ -133,9 +133,10 @@ func (c *checker) checkConfirmed(v *vanished) {
 	for _, i := range v.tasks {
 		confirmed += c.history.Tasks[i].Confirm
 	}
-	for _, other := range c.vanished {
-		if !slices.ContainsFunc(other.tasks, func(i int) bool { return !slices.Contains(v.tasks, i) }) {
-			gone += other.count
+	isOther := func(i int) bool { return !slices.Contains(v.tasks, i) }
+	for _, with := range c.vanished {
+		if !slices.ContainsFunc(with.tasks, isOther) {
+			gone += with.count
 		}
 	}
 	if gone > confirmed {

@@ -14,8 +14,8 @@ type ways struct {
 	moves  map[string]time.Duration // when the first task of a queue can have begun
 	parks  map[string][]string      // where tasks of a queue park its messages
 
-	origins map[string][]string       // queues in which a message can begin that was sent to a queue
-	costs   map[string]map[string]int // see path
+	origins map[string][]string // queues in which a message can begin that was sent to a queue
+	costs   map[string]map[string]int
 }
 
 func newWays(h *History) *ways {

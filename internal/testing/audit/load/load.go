@@ -11,9 +11,9 @@
 // is a dead-letter queue, canaries end there; some workers look into it, and a mover starts tasks
 // that move them back.
 //
-// On a tenaq server workers may give messages back with verdicts and reasons, and operators may take
-// messages from one queue to another with tasks, which they pause, resume and cancel, delete some
-// and replace others. In the end the histories of the queues are read.
+// On a tenaq server, workers may give messages back with verdicts and reasons. Operators may take
+// messages from one queue to another with tasks, which they pause, resume and cancel. They delete
+// some messages and replace others. In the end the histories of the queues are read.
 //
 // Messages may be sent with delays, and to a queue that keeps them for a short time only.
 //

@@ -262,7 +262,8 @@ func (l *Load) replaceOne(ctx context.Context, rng *rand.Rand, q *queue) error {
 		}
 	}
 	r := audit.Replacement{Queue: q.name, Destination: l.another(rng, q).name,
-		MessageID: m.MessageID, Body: m.Body, Gives: fmt.Sprintf("%s edited %x", body, rng.Uint64())}
+		MessageID: m.MessageID, Body: m.Body,
+		Gives: fmt.Sprintf("%s edited %x", body, rng.Uint64())}
 	var out struct{ MessageID string }
 	r.Call = l.record.now()
 	status, err = l.record.v1.do(ctx, http.MethodPost, "/replace", map[string]any{"queue": r.Queue,
