@@ -62,7 +62,7 @@ func (c *checker) checkCopies(b *body) {
 		return
 	}
 	last := b.messages[len(b.messages)-1]
-	if !c.ways.movable(b.queue) {
+	if !c.ways.isMovable(b.queue) {
 		if n := len(b.messages); n > b.attempts {
 			c.violate(Multiplied, last, "%d messages came from %d attempts to send", n, b.attempts)
 		}
@@ -101,7 +101,7 @@ func (c *checker) checkLoss(b *body) {
 	tried := func(m *message) bool {
 		return slices.ContainsFunc(m.deletes, func(d *Delete) bool { return d.Outcome != Refused })
 	}
-	if !c.ways.movable(b.queue) {
+	if !c.ways.isMovable(b.queue) {
 		for _, m := range b.messages {
 			if !tried(m) {
 				c.violate(Lost, m, "there at %v, delivered %d times, never deleted, and not in the queue at the end", m.by, len(m.deliveries))

@@ -60,7 +60,7 @@ func (c *checker) ready(m *message) time.Duration {
 	switch {
 	case b == nil:
 		return math.MinInt64
-	case b.delay <= c.tolerance, !m.acked && c.ways.movable(b.queue):
+	case b.delay <= c.tolerance, !m.acked && c.ways.isMovable(b.queue):
 		return b.from
 	}
 	return b.from + b.delay - c.tolerance
@@ -221,7 +221,7 @@ func (c *checker) checkArrival(m *message, d *Delivery) {
 		c.violate(DeadLetter, m, "receive count %d in queue %s, to which it comes after %d receives", d.Count, d.Queue, least)
 	case d.Group != b.group:
 		c.violate(Invented, m, "sent to group %q and delivered in group %q", b.group, d.Group)
-	case d.Queue == b.queue && d.Dedup != b.dedup && (m.acked || !c.ways.movable(b.queue)):
+	case d.Queue == b.queue && d.Dedup != b.dedup && (m.acked || !c.ways.isMovable(b.queue)):
 		c.violate(Invented, m, "sent with deduplication ID %q and delivered with %q", b.dedup,
 			d.Dedup)
 	}

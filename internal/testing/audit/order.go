@@ -160,7 +160,7 @@ func (c *checker) mayBeDead(s *stay) bool {
 	if dead == "" {
 		return false
 	}
-	return !c.drained || len(m.deletes) == 0 || c.ways.movable(dead) ||
+	return !c.drained || len(m.deletes) == 0 || c.ways.isMovable(dead) ||
 		slices.ContainsFunc(m.deliveries, func(d *Delivery) bool {
 			return d.Queue != s.group.queue
 		})

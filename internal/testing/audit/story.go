@@ -62,7 +62,7 @@ var last = []string{"deleted", "expired", "moved", "replaced", "removed"}
 // checkEndings compares the histories of the queues with what clients saw, when everything has left
 // the queues.
 func (c *checker) checkEndings() {
-	if !c.drained {
+	if !c.drained || !c.hasHistory() {
 		return
 	}
 	type key struct{ queue, id string }
@@ -101,6 +101,15 @@ func (c *checker) checkEndings() {
 			}
 		}
 	}
+}
+
+func (c *checker) hasHistory() bool {
+	for _, q := range c.ways.queues {
+		if q.History {
+			return true
+		}
+	}
+	return false
 }
 
 // seenIn returns the queues with a history in which a message surely was.

@@ -16,12 +16,15 @@ type ways struct {
 
 	origins map[string][]string // queues in which a message can begin that was sent to a queue
 	costs   map[string]map[string]int
+	lower   map[string][]string
+	movable map[string]bool
 }
 
 func newWays(h *History) *ways {
 	w := &ways{
 		queues: h.Queues, moves: map[string]time.Duration{}, parks: map[string][]string{},
 		origins: map[string][]string{}, costs: map[string]map[string]int{},
+		lower: map[string][]string{}, movable: map[string]bool{},
 	}
 	to := map[string][]string{} // destinations of tasks
 	began := func(queue string, at time.Duration) {
@@ -101,7 +104,12 @@ func (w *ways) reach(name string, to map[string][]string) []string {
 
 // below returns the queue and those to which its messages can come while they keep their IDs.
 func (w *ways) below(name string) []string {
-	return slices.Sorted(maps.Keys(w.costsFrom(name)))
+	names, ok := w.lower[name]
+	if !ok {
+		names = slices.Sorted(maps.Keys(w.costsFrom(name)))
+		w.lower[name] = names
+	}
+	return names
 }
 
 // path tells whether a message can go from one queue to another while it keeps its ID, and which
@@ -137,12 +145,17 @@ func (w *ways) costsFrom(name string) map[string]int {
 	return costs
 }
 
-// movable tells whether a task can have taken a message that was sent to a queue.
-func (w *ways) movable(queue string) bool {
-	return slices.ContainsFunc(w.below(queue), func(q string) bool {
-		_, ok := w.moves[q]
-		return ok
-	})
+// isMovable tells whether a task can have taken a message that was sent to a queue.
+func (w *ways) isMovable(queue string) bool {
+	movable, ok := w.movable[queue]
+	if !ok {
+		movable = slices.ContainsFunc(w.below(queue), func(q string) bool {
+			_, ok := w.moves[q]
+			return ok
+		})
+		w.movable[queue] = movable
+	}
+	return movable
 }
 
 // retention is the shortest period for which a queue may have kept a message that was sent to a
