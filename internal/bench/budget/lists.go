@@ -70,15 +70,24 @@ func measureLists(ctx context.Context, e *env) ([]measure, error) {
 	var found []measure
 	for i, list := range lists {
 		e.tell("pages of "+list.name, float64(i)/float64(len(lists)))
+		before, err := bench.CPUTime(l.own.Server.PID())
+		if err != nil {
+			return nil, err
+		}
 		took, err := l.ask(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		after, err := bench.CPUTime(l.own.Server.PID())
 		if err != nil {
 			return nil, err
 		}
 		slices.Sort(took)
 		found = append(found, measure{list.name, milliseconds(doctor.QuantileOf(took, 0.99)),
-			fmt.Sprintf("p99 of %d pages; median %s, slowest %s", len(took),
-				cli.ShortDuration(doctor.QuantileOf(took, 0.5)),
-				cli.ShortDuration(took[len(took)-1]))})
+			fmt.Sprintf("p99 of %d pages; median %s, slowest %s; CPU time of the server %s each",
+				len(took), cli.ShortDuration(doctor.QuantileOf(took, 0.5)),
+				cli.ShortDuration(took[len(took)-1]),
+				cli.ShortDuration((after-before)/time.Duration(len(took))))})
 	}
 	note := strings.Join(l.wrong[:min(len(l.wrong), 3)], "; ")
 	if note == "" {

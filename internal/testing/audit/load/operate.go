@@ -88,8 +88,8 @@ var works = []audit.Work{audit.MoveWork, audit.MoveWork, audit.MoveWork, audit.M
 func (l *Load) runTask(ctx context.Context, rng *rand.Rand, q *queue) error {
 	t := audit.Task{Do: works[rng.IntN(len(works))], Source: q.name}
 	rate := 0
-	if rng.IntN(3) > 0 {
-		rate = 50 + rng.IntN(400)
+	if rng.IntN(4) > 0 { // so slow that the server dies in the middle of it
+		rate = 10 + rng.IntN(90)
 	}
 	if selects := l.cfg.Operators.Selects; rng.IntN(5) > 0 {
 		t.Selects = selects[rng.IntN(len(selects))]
