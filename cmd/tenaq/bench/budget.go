@@ -24,7 +24,7 @@ A rate is a share of another rate, measured in alternating rounds: it says
 little about the machine, but other work on the machine still disturbs it. The
 exit code is 1 if a bound is not met or a line could not be measured.
 
-The full form takes about twenty minutes and gigabytes under --dir. --scale
+The full form takes about half an hour and gigabytes under --dir. --scale
 reduces the numbers of messages, queues and polls and keeps the bounds. --short
 takes less than three minutes and fails only if a ratio is grossly wrong.`
 	cmd.Example = `  tenaq bench budget
