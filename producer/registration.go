@@ -54,7 +54,7 @@ func (p *Producer) Lookup(ctx context.Context, key string, generation int) (Regi
 	if err != nil {
 		return Registration{}, fmt.Errorf("look up the registration: %w", err)
 	}
-	return registrationOf(e), nil
+	return RegistrationOf(e), nil
 }
 
 // Stuck returns the registrations that need attention, in order of key. All were written longer
@@ -79,7 +79,7 @@ func (p *Producer) Stuck(ctx context.Context, olderThan time.Duration) ([]Regist
 		stuck := make([]*Registration, len(entries))
 		errs := make([]error, len(entries))
 		parallel.Each(p.cfg.Parallel, len(entries), func(i int) {
-			r := registrationOf(entries[i])
+			r := RegistrationOf(entries[i])
 			var is bool
 			if is, errs[i] = p.stuck(ctx, &r, olderThan); is {
 				stuck[i] = &r
@@ -125,8 +125,9 @@ func (p *Producer) stuck(
 	return false, nil
 }
 
-// registrationOf returns the registration in an entry.
-func registrationOf(e claims.Entry) Registration {
+// RegistrationOf returns the registration in an entry of a ledger of registrations, for programs
+// that read the ledger themselves.
+func RegistrationOf(e claims.Entry) Registration {
 	r := Registration{State: e.State, Reason: e.Reason, Owner: e.Owner, Attempts: e.Attempts,
 		Age: e.Age, entry: e}
 	r.Key, r.Generation = splitEffectKey(e.Key)

@@ -110,7 +110,7 @@ var may = map[string][]string{
 	},
 	"internal/api/v1": {
 		"claims", "records", // which it serves over HTTP
-		"internal/api/handle", "internal/work/fingerprint",
+		"internal/api/handle", "internal/work/fingerprint", "internal/work/timeline",
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally",
 	},
@@ -150,6 +150,7 @@ var may = map[string][]string{
 	"worker/pginbox":          {"claims/pgclaims", "internal/work/pgdb", "worker", "github.com/jackc/pgx/v5/..."},
 	"worker/pipe":             {"claims", "internal/work/sqslimits", "worker", "golang.org/x/sys/unix"},
 	"internal/work/pulse":     {"records"},
+	"internal/work/timeline":  {"claims", "producer", "records"},
 	"internal/work/dedupid":   {"internal/work/sqslimits"},
 	"internal/work/clip":      {},
 	"internal/work/pgdb":      {"github.com/jackc/pgx/v5/..."},

@@ -216,6 +216,11 @@ func (b *Broker) ReadHistory(op *engine.History) (page []engine.Outcome, next st
 	return engine.ReadHistory(b.cfg.Store, op, b.cfg.Engine.Fault)
 }
 
+// Histories returns queues that keep a history, and the name to continue after.
+func (b *Broker) Histories(account, after string, most int) ([]engine.QueueName, string) {
+	return engine.Histories(b.cfg.Store, account, after, most, b.cfg.Engine.Fault)
+}
+
 // Policy reads the policy of a queue, which is empty when there is none, or no such queue. It is at
 // least as new as the last change that was answered. [AUTH-45]
 func (b *Broker) Policy(name engine.QueueName) string {

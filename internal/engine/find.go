@@ -19,10 +19,11 @@ type Find struct {
 	// The answer. Without a queue there is no such message.
 	Queue   QueueName
 	Message Peeked
+	Now     int64 // when it was looked for
 }
 
 func (op *Find) apply(e *Engine, _ *Command) *Error {
-	op.Queue, op.Message = QueueName{}, Peeked{}
+	op.Queue, op.Message, op.Now = QueueName{}, Peeked{}, e.now
 	if e.sys.Unowned {
 		op.after = e.ownAll(op.after)
 		return ErrAgain

@@ -280,6 +280,38 @@ func (op *History) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
+// Histories returns the queues of an account that keep a history and come after a name, up to most
+// of them and by name, and the name to continue after; empty at the end. It looks at a bounded
+// number of queues. It may be called on any goroutine, and sees every change that was answered.
+func Histories(
+	store kv.Store, account, after string, most int, fault func(string),
+) (names []QueueName, next string) {
+	r := rows{store: store, fault: fault}
+	looks, last := 0, ""
+	behind := queuesBehind(QueueName{Account: account, Name: after})
+	for k, v := range store.Scan(behind.Lo, behind.Hi) {
+		name, ok := row.QueueOf(k)
+		stored, known := row.DecodeQueue(v)
+		switch {
+		case !ok || !known:
+			r.damaged("queue", k)
+		case name.Account != account:
+			return names, ""
+		}
+		if looks++; looks > historyLooks || len(names) == most { // there may be others
+			return names, last
+		}
+		last = name.Name
+		if _, keeps := searchTag(stored.Tags, row.HistoryTag); keeps && stored.Deleted == 0 {
+			names = append(names, name)
+		}
+	}
+	return names, ""
+}
+
+// historyLooks is how many queues one call of Histories looks at.
+const historyLooks = 20_000
+
 // view is the history at this moment.
 func (h *past) view(incarnation [16]byte, now int64) history.View {
 	v := history.View{Incarnation: incarnation, Buckets: slices.Clone(h.buckets)}

@@ -67,6 +67,9 @@ type Peeked struct {
 	Age         int64 // milliseconds since it was sent
 	VisibleAt   int64 // when it is, was or will be visible, others of its group aside
 	LastReceive int64
+	Arrived     int64  // in this queue
+	Based       int64  // its retention counts from here
+	Redrives    uint64 // of the lineage
 	Place       string // of the message, for Replace; a Peek goes on behind it
 }
 
@@ -221,6 +224,7 @@ func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 // show describes a message; v is nil when it was never handed out.
 func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 	found := Peeked{State: StateVisible, Age: max(p.e.now-m.Sent, 0), VisibleAt: m.Sent,
+		Arrived: m.Arrived, Based: m.Base, Redrives: m.Redrives,
 		Place: sealPlace(p.q.row.Incarnation, m.Seq)}
 	if v != nil {
 		found.Delivery = p.q.show(m, v)

@@ -68,14 +68,14 @@ func TestPeekShows(t *testing.T) {
 	r.now += 2000
 	want := []engine.Peeked{
 		{
-			State: engine.StateInFlight, Age: 3000, VisibleAt: sent + 6000, LastReceive: sent + 1000,
+			State: engine.StateInFlight, Age: 3000, VisibleAt: sent + 6000, LastReceive: sent + 1000, Arrived: sent, Based: sent,
 			Delivery: engine.Delivery{
 				ID: id, Lineage: id, Size: 4, Sent: sent, Receives: 1, Generation: 1, FirstReceive: sent + 1000, Group: "g", Dedup: "d", Sequence: 1, Seq: 1,
 				Fence: 1, FirstSent: sent,
 			},
 		},
 		{
-			State: engine.StateBlocked, Age: 3000, VisibleAt: sent,
+			State: engine.StateBlocked, Age: 3000, VisibleAt: sent, Arrived: sent, Based: sent,
 			Delivery: engine.Delivery{ID: next, Lineage: next, Size: 4, Sent: sent, Group: "g", Dedup: "e", Sequence: 2, Seq: 2, FirstSent: sent},
 		},
 	}
@@ -95,7 +95,7 @@ func TestPeekShows(t *testing.T) {
 	r.do(&engine.ReceiveMessage{Queue: q}) // one time too many for the first
 	got := r.pages(&engine.Peek{Queue: dead, Max: 10})
 	if len(got) != 1 || got[0].ID != id || got[0].Source != "arn:aws:sqs:us-east-1:1:q.fifo" || got[0].Receives != 1 ||
-		got[0].State != engine.StateVisible || got[0].Age != 13_000 || got[0].Sent != sent {
+		got[0].State != engine.StateVisible || got[0].Age != 13_000 || got[0].Sent != sent || got[0].Arrived != r.now {
 		t.Errorf("the dead letter is %+v", got)
 	}
 }

@@ -67,6 +67,10 @@ func (r *route) describe(s *schemas) schema {
 			"default": schema{"$ref": "#/components/responses/Problem"},
 		},
 	}
+	if r.parts != nil {
+		operation["description"] = "A key needs one of " + alternatives(r.parts) +
+			". Each opens a part of the answer."
+	}
 	if !r.free {
 		operation["description"] = "A key needs " + r.right() + "."
 		operation["x-tenaq-action"] = r.right()

@@ -270,9 +270,27 @@ func (s serverRecords) Delete(context.Context, string, records.Version) error {
 	return errors.ErrUnsupported
 }
 
-// List is not needed by what these records are for.
-func (s serverRecords) List(context.Context, string, string, int) ([]records.Record, error) {
-	return nil, errors.ErrUnsupported
+// List is for package timeline.
+func (s serverRecords) List(
+	ctx context.Context, prefix, after string, limit int,
+) (list []records.Record, err error) {
+	if limit, err = records.CheckList(limit, prefix, after); err != nil {
+		return nil, errRecord(err)
+	}
+	op := &engine.ListRecords{Account: s.account, Prefix: prefix, After: after, Max: limit,
+		Bytes: recordsBytes}
+	for {
+		if err := s.broker.Do(ctx, op); err != nil {
+			return nil, err
+		}
+		for i := range op.Records {
+			list = append(list, storedRecord(&op.Records[i]))
+		}
+		if op.Max = limit - len(list); op.Next == "" || op.Max == 0 {
+			return list, nil
+		}
+		op.After = op.Next
+	}
 }
 
 func (s serverRecords) Sweep(context.Context, int) (int, error) { return 0, nil }

@@ -27,6 +27,9 @@ type route struct {
 	server bool // it is about the server: only keys of the server's own account may use it
 	large  bool // its body may have up to 8 MiB instead of 64 KiB
 
+	// parts are the rights of which each opens a part of the answer. The handler asks for them.
+	parts []string
+
 	needs func(h *Handler) bool // reports whether a handler serves it; nil for all with a broker
 
 	summary string // for the OpenAPI document

@@ -48,6 +48,7 @@ func (v *View) Oldest() int64 {
 // A Query says what to look for. What is zero does not matter.
 type Query struct {
 	ID, Lineage row.MessageID
+	Either      row.MessageID // id or lineage
 	Key, Group  string
 	From, To    int64 // From <= ended < To
 	Kind        row.OutcomeKind
@@ -107,6 +108,8 @@ func (q *Query) mark() (row.HistoryMark, bool) {
 		return row.MarkOf(row.MarkID, string(q.ID[:])), true
 	case q.Lineage != row.MessageID{}:
 		return row.MarkOf(row.MarkID, string(q.Lineage[:])), true
+	case q.Either != row.MessageID{}:
+		return row.MarkOf(row.MarkID, string(q.Either[:])), true
 	case q.Key != "":
 		return row.MarkOf(row.MarkKey, q.Key), true
 	case q.Group != "":
@@ -304,6 +307,7 @@ func (s *search) matches(o *row.Outcome) bool {
 	return o.Ended >= s.from && o.Ended < s.To && (s.Kind == 0 || o.Kind == s.Kind) &&
 		(s.ID == row.MessageID{} || o.ID == s.ID) &&
 		(s.Lineage == row.MessageID{} || o.Lineage == s.Lineage) &&
+		(s.Either == row.MessageID{} || o.ID == s.Either || o.Lineage == s.Either) &&
 		(s.Key == "" || o.Key == s.Key) && (s.Group == "" || o.Group == s.Group)
 }
 

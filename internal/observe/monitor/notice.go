@@ -244,6 +244,10 @@ type Trail struct {
 	Source   string // ARN of the queue it comes from
 	Attempts int
 	Redrives int
+
+	Lineage    string // id of the first message of the work
+	Generation int
+	FirstSent  int64 // Unix milliseconds; zero if it is unknown
 }
 
 // TrailOf reads the trail of a message from its attributes; it is zero if there is no readable one.
@@ -263,7 +267,7 @@ func TrailOf(attributes []engine.Attribute) Trail {
 		return max(n, 0)
 	}
 	return Trail{v.Get("key"), v.Get("reason"), v.Get("source"), number("attempts"),
-		number("redrives")}
+		number("redrives"), v.Get("lineage"), number("generation"), int64(number("first-sent"))}
 }
 
 // addTrail adds what the worker wrote when it gave the message up.
