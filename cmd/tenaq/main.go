@@ -132,9 +132,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
-		messages.NewShowCmd(a), messages.NewHistoryCmd(a), messages.NewDeleteCmd(a),
-		messages.NewVisibilityCmd(a),
-		messages.NewNackCmd(a))
+		messages.NewShowCmd(a), messages.NewTraceCmd(a), messages.NewHistoryCmd(a),
+		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a), messages.NewNackCmd(a))
 	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
 		claims.NewRecordsCmd(a), outbox.NewCmd(a))
 	add("", demo.NewCmd(a), newEnvCmd(a), newTokenCmd(a), cli.NewVersionCmd(a))

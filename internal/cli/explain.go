@@ -93,7 +93,7 @@ func ErrorKind(answer smithy.APIError) string {
 func AnswerCode(kind string) int {
 	switch kind {
 	case "NonExistentQueue", "ResourceNotFoundException", "NotFound", "NodeNotFound",
-		"MessageNotFound":
+		"MessageNotFound", "NothingKnown":
 		return ExitNotFound
 	case "QueueAlreadyExists", "QueueDeletedRecently", "PurgeQueueInProgress", "MessageNotInflight",
 		"OverLimit", "Refused", "Conflict":

@@ -38,6 +38,12 @@ func (p *serverPlace) Open(context.Context) (records.Store, error) {
 
 func (p *serverPlace) Close() {}
 
+// IsServerPlace reports whether a place is the records of the server of the command.
+func IsServerPlace(p RecordsPlace) bool {
+	_, is := p.(*serverPlace)
+	return is
+}
+
 // serverPlace connects to the server of the command.
 func (f *RecordsFlags) serverPlace(ctx context.Context) (*serverPlace, error) {
 	if f.Connect == nil {
