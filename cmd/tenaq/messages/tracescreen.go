@@ -194,8 +194,8 @@ func (t *traced) printEvents(a *cli.App, b *strings.Builder) {
 		// The widths are counted without the colours.
 		head := fmt.Sprintf("%-13s  %-11s %-11s  ", clock, ago, cli.FirstWords(what, 11))
 		if len(ids) > 1 {
-			head += fmt.Sprintf("%-8s  ", cli.OneLine(cli.FirstWords(e.Message, 8)))
-			head = strings.ReplaceAll(head, "…", "")
+			id, _, _ := strings.Cut(e.Message, "-")
+			head += fmt.Sprintf("%-8.8s  ", cli.OneLine(id))
 		}
 		var lines strings.Builder
 		paragraph(&lines, head, describe(e))
