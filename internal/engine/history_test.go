@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,5 +176,37 @@ func TestNoHistory(t *testing.T) {
 	}
 	for k := range store.Scan([]byte{0x11}, []byte{0x12}) {
 		t.Errorf("there is a row %x", k)
+	}
+}
+
+// The queues of an account that keep a history are listed by name, page by page. [HIST-1]
+func TestHistories(t *testing.T) {
+	store := kv.NewMemory()
+	r := newRunner(t, engine.Open(store, peekConfig()))
+	r.do(&engine.Start{})
+	name := func(account, q string) engine.QueueName { return engine.QueueName{Account: account, Name: q} }
+	keeps := []engine.Tag{{Key: "tenaq:history", Value: "1d"}}
+	for _, q := range []string{"a", "b", "c", "d"} {
+		r.do(&engine.CreateQueue{Queue: name("1", q), NameSet: true, Tags: keeps})
+	}
+	r.do(&engine.CreateQueue{Queue: name("1", "bb"), NameSet: true})
+	r.do(&engine.CreateQueue{Queue: name("2", "a"), NameSet: true, Tags: keeps})
+	r.do(&engine.DeleteQueue{Queue: name("1", "c")})
+	r.do(&engine.UntagQueue{Queue: name("1", "d"), Keys: []string{"tenaq:history"}})
+	fault := func(sentence string) { t.Fatal(sentence) }
+	for _, most := range []int{1, 2, 10} {
+		var all []string
+		for after, pages := "", 0; ; pages++ {
+			found, next := engine.Histories(store, "1", after, most, fault)
+			for _, q := range found {
+				all = append(all, q.Account+" "+q.Name)
+			}
+			if after = next; after == "" || pages > 10 {
+				break
+			}
+		}
+		if !slices.Equal(all, []string{"1 a", "1 b"}) {
+			t.Errorf("in pages of %d: got %v", most, all)
+		}
 	}
 }

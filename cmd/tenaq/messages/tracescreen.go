@@ -180,7 +180,8 @@ func (t *traced) printEvents(a *cli.App, b *strings.Builder) {
 		}
 		clock, ago := " time unknown", ""
 		if e.At != nil {
-			clock = cmp.Or(cli.OrEmpty(e.Clock == "client", "~"), " ") + e.At.UTC().Format("15:04:05.000")
+			clock = cmp.Or(cli.OrEmpty(e.Clock == "client", "~"), " ") +
+				e.At.UTC().Format("15:04:05.000")
 			ago = t.ago(e.At)
 		}
 		what := cmp.Or(names[e.What], e.What)

@@ -171,7 +171,8 @@ func (l *lived) fullLife() (id string) {
 	return id
 }
 
-// The whole life of a message is one list, whether its id or its key is asked for. [TRACE-1, TRACE-4]
+// The whole life of a message is one list, whether its id or its key is asked for.
+// [TRACE-1, TRACE-4]
 func TestTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLived(t, "jobs", "dead")

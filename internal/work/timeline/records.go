@@ -225,8 +225,8 @@ func (r *Records) addRegistration(queue string, e *claims.Entry) {
 	}
 }
 
-// fromVersion is about when the record with a version was written. A version is close to the time of
-// its store, and unlike an age it is the same however often it is read. [REC-2]
+// fromVersion is about when the record with a version was written. A version is close to the time
+// of its store, and unlike an age it is the same however often it is read. [REC-2]
 func fromVersion(v uint64) *time.Time {
 	if v == 0 {
 		return nil

@@ -78,7 +78,8 @@ func OfStays(stays []Stay) []Event {
 		sent: make(map[string]bool)}
 	l.stays = slices.Clone(stays)
 	slices.SortFunc(l.stays, func(x, y Stay) int {
-		return cmp.Or(cmp.Compare(x.Arrived, y.Arrived), cmp.Compare(x.fenceBefore(), y.fenceBefore()),
+		return cmp.Or(cmp.Compare(x.Arrived, y.Arrived),
+			cmp.Compare(x.fenceBefore(), y.fenceBefore()),
 			strings.Compare(x.Queue, y.Queue), strings.Compare(x.Message, y.Message),
 			cmp.Compare(y.Ended, x.Ended))
 	})
@@ -113,8 +114,8 @@ func (l *life) end(s *Stay, i int) {
 
 // follows reports whether a stay begins with the end of another one.
 func follows(s, next *Stay) bool {
-	return s.To != "" && s.To == next.Queue && s.Ended == next.Arrived && s.Lineage == next.Lineage &&
-		s.generation() == next.generation() && s.Fence == next.fenceBefore()
+	return s.To != "" && s.To == next.Queue && s.Ended == next.Arrived &&
+		s.Lineage == next.Lineage && s.generation() == next.generation() && s.Fence == next.fenceBefore()
 }
 
 // begin adds how a message came into its queue, unless the end of the stay before says so.
