@@ -3,9 +3,12 @@ package archtest
 import (
 	"errors"
 	"fmt"
+	"go/ast"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -67,4 +70,85 @@ func TestRaced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// aloneRule: no test of the packages that the Makefile names as ALONE can have a race. Neither they
+// nor what their tests use in this repository starts a goroutine.
+func aloneRule(t *tree) (problems []string) {
+	for _, f := range t.files {
+		if f.path != "Makefile" {
+			continue
+		}
+		text := strings.ReplaceAll(string(f.text), "\\\n", " ")
+		_, list, found := strings.Cut(text, "\nALONE       := ")
+		if !found {
+			problems = append(problems, "Makefile: no ALONE")
+		}
+		list, _, _ = strings.Cut(list, "\n")
+		for _, dir := range strings.Fields(list) {
+			dir = strings.TrimPrefix(dir, "./")
+			if !slices.Contains(t.packages(), dir) {
+				problems = append(problems, fmt.Sprintf("Makefile: there is no package %s", dir))
+			}
+			if at := t.firstGoroutine(dir, true, map[string]bool{}); at != "" {
+				problems = append(problems, fmt.Sprintf("%s: a goroutine in the tests of %s; take it"+
+					" off ALONE in the Makefile, so that the race detector watches it", at, dir))
+			}
+		}
+	}
+	return problems
+}
+
+// firstGoroutine returns the place where a package, or one that it imports, starts a goroutine. The
+// watchdog of package proof shares no data with tests.
+func (t *tree) firstGoroutine(dir string, tests bool, seen map[string]bool) string {
+	if seen[dir] || dir == "internal/testing/proof" {
+		return ""
+	}
+	seen[dir] = true
+	for _, f := range t.files {
+		if !f.isGo() || f.dir() != dir || f.isTest() && !tests {
+			continue
+		}
+		at := ""
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				at = t.at(n.Pos())
+			case *ast.SelectorExpr:
+				if slices.Contains([]string{"Go", "AfterFunc", "Parallel", "RunParallel", "NewServer",
+					"Serve", "ListenAndServe"}, n.Sel.Name) {
+					at = t.at(n.Pos())
+				}
+			}
+			return at == ""
+		})
+		for _, spec := range f.syntax.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if below, ok := strings.CutPrefix(name, t.module+"/"); ok && err == nil && at == "" {
+				at = t.firstGoroutine(below, false, seen)
+			}
+		}
+		if at != "" {
+			return at
+		}
+	}
+	return ""
+}
+
+func TestAlone(t *testing.T) { holds(t, aloneRule) }
+
+func TestAloneFinds(t *testing.T) {
+	finds(t, aloneRule, map[string]string{
+		"Makefile":         "UNRACED := ./far\nALONE       := ./quiet ./busy \\\n\t./tested ./user ./gone\nX := y\n",
+		"quiet/q.go":       "package quiet\nfunc F() {}\n",
+		"busy/b.go":        "package busy\nfunc F() { go F() }\n",
+		"tested/t.go":      "package tested\n",
+		"tested/t_test.go": "package tested\nimport \"testing\"\nfunc TestT(t *testing.T) { t.Parallel() }\n",
+		"user/u.go":        "package user\nimport _ \"fixture/far\"\n",
+		"far/f.go":         "package far\nimport _ \"fixture/quiet\"\nfunc F() { go F() }\n",
+		"far/f_test.go":    "package far\nfunc G() { go F() }\n",
+	},
+		"busy/b.go:2 tests of busy", "tested/t_test.go:3 tests of tested",
+		"far/f.go:3 tests of user", "Makefile no package gone")
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -496,6 +497,7 @@ func convicts(t *testing.T, wrap func(outbox.Box) outbox.Box, most int) (by []st
 
 // Every mistake is found by a case that does not rely on luck.
 func TestMutants(t *testing.T) {
+	proof.Unraced(t) // TestMemory runs the same cases
 	if by := convicts(t, func(b outbox.Box) outbox.Box { return &mutant{Box: b, memory: new(memory)} }, 1); len(by) > 0 {
 		t.Fatalf("a box without a mistake is found wrong: %q", by)
 	}

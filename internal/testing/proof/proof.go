@@ -3,9 +3,9 @@
 //
 //   - TENAQ_SEED repeats a random test. Each logs its seed, and when it fails the command that
 //     repeats it.
-//   - TENAQ_EFFORT says how much a test tries: short, normal, hard (make proofs), long (make
-//     proofs-long), or a number that multiplies normal. Unset it is short with -short or the race
-//     detector, else normal.
+//   - TENAQ_EFFORT says how much a test tries: short, normal, test (make test), hard (make proofs),
+//     long (make proofs-long), or a number that multiplies normal. Unset it is short with -short or
+//     the race detector, else normal.
 //   - -rewrite has tests write what they compare with: golden files, tables in docs. Each package
 //     that has some defines the flag, as datadriven does.
 //
@@ -17,6 +17,7 @@ package proof
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -91,13 +92,17 @@ func folder() string {
 	return "..."
 }
 
-// Count returns how often to try: one of its arguments by name, or a multiple of normal.
+// Count returns how often to try: one of its arguments by name, or a multiple of normal. The effort
+// of make test is the geometric mean of normal and hard. It is never less than normal, at which
+// each mutant dies.
 func Count(short, normal, hard, long int) int {
 	switch e := effort(); e {
 	case "short":
 		return short
 	case "normal":
 		return normal
+	case "test":
+		return int(math.Sqrt(float64(normal) * float64(hard)))
 	case "hard":
 		return hard
 	case "long":
@@ -105,8 +110,8 @@ func Count(short, normal, hard, long int) int {
 	default:
 		factor, err := strconv.ParseFloat(e, 64)
 		if err != nil || factor <= 0 {
-			panic(fmt.Sprintf("TENAQ_EFFORT is %q, want short, normal, hard, long or a number "+
-				"above 0", e))
+			panic(fmt.Sprintf("TENAQ_EFFORT is %q, want short, normal, test, hard, long or "+
+				"a number above 0", e))
 		}
 		return max(int(factor*float64(normal)), 1)
 	}
