@@ -189,6 +189,7 @@ func (r *rig) sleep(d time.Duration) {
 // An outage ends, and everything is done, once each; nothing is parked, and while it lasted little
 // was tried.
 func TestOutageEnds(t *testing.T) {
+	proof.Unraced(t)
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		const messages = 200
 		r.setSick(true)
@@ -324,6 +325,7 @@ func TestPoisonAlone(t *testing.T) {
 // A failure is known from the ledger, however many other dead letters lie before the one that tells
 // of it.
 func TestLongBacklog(t *testing.T) {
+	proof.Unraced(t)
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		const letters = 3 * 1000
 		r.poisonIs(func(b string) error {

@@ -55,6 +55,7 @@ const simStep = 30 * time.Second
 var simStart = time.Unix(1_800_000_000, 0).UTC()
 
 func newWorld(t *testing.T, seed uint64) *world {
+	proof.Unraced(t)
 	w := &world{
 		t: t, rand: rand.New(rand.NewPCG(seed, 7)), now: simStart,
 		healthy: func(time.Time) bool { return true },

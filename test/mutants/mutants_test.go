@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,11 +22,18 @@ import (
 var (
 	all      = flag.Bool("all", false, "try every mutant")
 	single   = flag.String("mutant", "", "try the mutant of this name alone")
-	rotation = flag.Int64("rotation", time.Now().Unix()/86400,
-		"which mutants to try; the number of the day unless told")
+	rotation = flag.Int64("rotation", draw(),
+		"which mutants to try; TENAQ_SEED, or else the number of the day, unless told")
 	keep = flag.String("keep", "",
 		"keep changed sources and programs in this folder, for go test -overlay")
 )
+
+func draw() int64 {
+	if seed, err := strconv.ParseInt(os.Getenv("TENAQ_SEED"), 10, 64); err == nil {
+		return seed
+	}
+	return time.Now().Unix() / 86400
+}
 
 // share is how many mutants a run tries.
 const share = 8
@@ -43,23 +51,9 @@ func TestMutants(t *testing.T) {
 		w.dir = t.TempDir()
 	}
 	chosen := choose(t)
-	var killers []mutant // without their bugs
-	for _, m := range chosen {
-		m.name, m.hunks = "", nil
-		if !slices.ContainsFunc(killers, func(k mutant) bool { return k.killer() == m.killer() }) {
-			killers = append(killers, m)
-		}
+	if *all || *single != "" { // a few leave this to the suite that they are a part of
+		w.without(t, chosen)
 	}
-	t.Run("without", func(t *testing.T) {
-		for _, k := range killers {
-			t.Run(k.killer(), func(t *testing.T) {
-				t.Parallel()
-				if r := w.run(t, k); r.err != nil {
-					t.Errorf("%s fails without a mutant: %v\n%s", k.killer(), r.err, r.output)
-				}
-			})
-		}
-	})
 	if t.Failed() {
 		return // a test that fails anyway proves nothing
 	}
@@ -74,6 +68,25 @@ func TestMutants(t *testing.T) {
 					return
 				}
 				t.Logf("%-28s killed by %s in %.1f s", m.name, r.killer, r.took.Seconds())
+			})
+		}
+	})
+}
+
+// without runs the tests of mutants without their bugs, once each.
+func (w workshop) without(t *testing.T, chosen []mutant) {
+	tried := make(map[string]bool)
+	t.Run("without", func(t *testing.T) {
+		for _, k := range chosen {
+			if tried[k.killer()] {
+				continue
+			}
+			tried[k.killer()], k.name, k.hunks = true, "", nil
+			t.Run(k.killer(), func(t *testing.T) {
+				t.Parallel()
+				if r := w.run(t, k); r.err != nil {
+					t.Errorf("%s fails without a mutant: %v\n%s", k.killer(), r.err, r.output)
+				}
 			})
 		}
 	})
@@ -127,8 +140,9 @@ func (w workshop) build(t *testing.T, m mutant, program string) string {
 	if program != "" {
 		args, name = []string{"build"}, filepath.Join(dir, "run")
 	}
-	args = append(args, "-overlay", overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o",
-		name, "./"+cmp.Or(program, m.pkg))
+	args = append(args, "-ldflags=-s -w", "-overlay",
+		overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o", name,
+		"./"+cmp.Or(program, m.pkg))
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

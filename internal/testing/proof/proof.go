@@ -122,7 +122,7 @@ func Count(short, normal, hard, long int) int {
 func Short() bool { return effort() == "short" }
 
 // Unraced skips a test under the race detector, where it would take minutes. It is for simulations
-// of hours, if shorter tests run the same goroutines under the detector.
+// of hours, if shorter tests run the same goroutines under the detector, and for what starts none.
 func Unraced(t testing.TB) {
 	t.Helper()
 	if Race {
