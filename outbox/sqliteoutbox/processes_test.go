@@ -34,12 +34,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patience is how long a child waits for the lock of the file, which the others take again and again.
+// SQLite has no queue for it, so on a busy machine one may wait for long.
+const patience = 2 * time.Minute
+
 // transactions is how many a writer commits or rolls back, if it is not killed.
 const transactions = 150
 
 // beWriter writes orders and the messages about them, and rolls some back.
 func beWriter(path string) error {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_txlock=immediate", path, patience.Milliseconds()))
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func beWriter(path string) error {
 
 // beRelay sends messages to a file, a line for each, until it is killed.
 func beRelay(path string) error {
-	b, err := New(Config{Path: path})
+	b, err := New(Config{Path: path, Wait: patience})
 	if err != nil {
 		return err
 	}
@@ -177,7 +181,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	b := open(t, path)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * patience); ; time.Sleep(20 * time.Millisecond) {
 		s, err := b.Stats(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +190,7 @@ func TestProcesses(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("a minute later there are %+v", s)
+			t.Fatalf("%v later there are %+v", 2*patience, s)
 		}
 	}
 	compare(t, db, path+".queue")

@@ -73,10 +73,7 @@ func (o *outcome) rows() []stage.Row {
 	if o.After > 0 {
 		after = fmt.Sprintf("%.1f s", o.After)
 	}
-	least := 3 * o.Usual.Orders
-	if !o.Ours {
-		least = o.Usual.Orders + 1 // an emulator is slow
-	}
+	least := o.sickLeast(o.Ours)
 	return append(o.Outcome.Usual(
 		stage.AtLeast("as usual: calls of the sick warehouse", least, o.Usual.Sick),
 		stage.AtLeast("as usual: rounds of each poison message, to be parked after 5",
@@ -105,6 +102,14 @@ func (o *outcome) rows() []stage.Row {
 		stage.Show("messages on their way, at most", most),
 		stage.Show("from the end of the outage until all were booked", after),
 	)
+}
+
+// sickLeast is how often the usual redriver has a sick warehouse called, at least.
+func (o *outcome) sickLeast(ours bool) int {
+	if !ours {
+		return o.Usual.Orders + 1 // an emulator is slow
+	}
+	return 3 * o.Usual.Orders
 }
 
 func stepsOf(reports []stage.Report) (all []step) {

@@ -13,39 +13,36 @@ import (
 // usualLimit is how often the usual redriver is meant to bring a message back before it parks it.
 const usualLimit = 5
 
-// Times of the usual part: the schedule, how long the warehouse is down, and how long the redriver
-// then goes on.
+// Times of the usual part: the schedule, and how long the warehouse is down and is up at least. Both
+// last until the harm is done, which takes longer on a busy machine, and usualMost at most.
 const (
 	usualEvery  = 200 * time.Millisecond
 	usualOutage = 3 * time.Second
 	usualAfter  = 4 * time.Second
+	usualMost   = 40 * time.Second
 )
 
 // usual lets the usual redriver work on dead letters of its own and counts the calls of its
 // warehouse.
 func (p *play) usual() {
 	q, orders := p.create("redrive-usual"), names("usual", 20)
-	w := newWarehouse(orders, p.RNG(2))
+	w, o := newWarehouse(orders, p.RNG(2)), &p.out.Usual
+	o.Orders = len(orders)
 	stop := p.startWorker(q, w, nil, worker.Events{})
 	p.send(q.Work, orders, "")
 	redrives := make(map[string]int) // by message id
-	began := time.Now()
-	for p.Ctx.Err() == nil && time.Since(began) < usualOutage+usualAfter {
-		if time.Since(began) > usualOutage {
-			w.open()
+	redrive := func(least time.Duration, done func() bool) {
+		for began := time.Now(); p.Ctx.Err() == nil && time.Since(began) < usualMost &&
+			(time.Since(began) < least || !done()); stage.Pause(p.Ctx, usualEvery) {
+			p.redriveAsUsual(q, redrives)
 		}
-		p.redriveAsUsual(q, redrives)
-		stage.Pause(p.Ctx, usualEvery)
 	}
+	redrive(usualOutage, func() bool { return w.sick() >= p.out.sickLeast(p.Server != nil) })
+	o.Sick = w.sick()
+	w.open()
+	redrive(usualAfter, func() bool { return w.rounds() > usualLimit })
 	stop()
-	o := &p.out.Usual
-	o.Orders, o.Rounds, o.Parked = len(orders), 1<<30, p.Left(q.Parking)
-	o.Sick = w.sum(func(order string, a *account) int {
-		if !w.isHealthy(order) {
-			o.Rounds = min(o.Rounds, a.calls-a.sick)
-		}
-		return a.sick
-	})
+	o.Rounds, o.Parked = w.rounds(), p.Left(q.Parking)
 	p.Say("as usual: %d calls of the sick warehouse, poison went round %s", o.Sick,
 		cli.Counted(o.Rounds, "time", "times"))
 }

@@ -126,6 +126,18 @@ func (w *warehouse) sick() int {
 	})
 }
 
+// rounds is how often the poison that was tried least was tried since the warehouse is up.
+func (w *warehouse) rounds() int {
+	least := 1 << 30
+	w.sum(func(order string, a *account) int {
+		if w.poison[order] != "" {
+			least = min(least, a.calls-a.sick)
+		}
+		return 0
+	})
+	return least
+}
+
 // booked is how many orders with a prefix are booked, and doubled how many were booked twice or
 // more.
 func (w *warehouse) booked(prefix string) int {
