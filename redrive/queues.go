@@ -26,6 +26,7 @@ import (
 // A target is a queue to which messages are redriven.
 type target struct {
 	url     string
+	arn     string  // as a dead letter names it; empty with Config.TargetURL
 	silence Silence // of messages that were sent there
 }
 
@@ -116,12 +117,16 @@ func firstKey(m types.Message) string {
 	return id
 }
 
-// targetOf returns the queue to which to redrive a dead letter.
+// targetOf returns the queue to which to redrive a dead letter. It asks once for letters of the same
+// queue that follow each other.
 func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
-	url := w.cfg.TargetURL
+	url, arn := w.cfg.TargetURL, ""
 	if url == "" {
-		arn := cmp.Or(l.trail.Source,
+		arn = cmp.Or(l.trail.Source,
 			l.raw.Attributes[string(types.MessageSystemAttributeNameDeadLetterQueueSourceArn)])
+		if arn != "" && w.target.arn == arn {
+			return w.target, nil
+		}
 		var err error
 		url, err = sqsqueue.URLOf(ctx, w.cfg.Client, arn)
 		switch {
@@ -138,7 +143,7 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("the queue %s: %w", url, err)
 	}
-	w.target = target{url, silenceOf(attributes, &w.cfg.Policy, w.cfg.Interval,
+	w.target = target{url, arn, silenceOf(attributes, &w.cfg.Policy, w.cfg.Interval,
 		queuename.IsFIFO(url))}
 	if w.blind() {
 		silence := w.target.silence

@@ -73,6 +73,7 @@ func TestCrashesFindLosses(t *testing.T) {
 }
 
 func findLosses(t *testing.T, begin func() *simulation) {
+	proof.Unraced(t)
 	rng := proof.Random(t)
 	for range 10 {
 		sim := begin()

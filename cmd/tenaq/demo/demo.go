@@ -32,7 +32,7 @@ var scenarios = []stage.Scenario{crash.Scenario, cluster.Scenario, pipeline.Scen
 
 // scenarioMax bounds a scenario on a machine in trouble. Without --long each takes about ten
 // seconds.
-const scenarioMax = 3 * time.Minute
+const scenarioMax = 10 * time.Minute
 
 type flags struct {
 	seed        uint64

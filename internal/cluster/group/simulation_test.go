@@ -42,6 +42,7 @@ func TestFaults(t *testing.T) {
 // The stories find losses where there are some: in groups whose leader acknowledges what it has
 // only proposed.
 func TestFaultsFindLosses(t *testing.T) {
+	proof.Unraced(t)
 	rng := proof.Random(t)
 	for range 20 {
 		s := tell(t, rng.Uint64(), faultsEach/2, true)

@@ -191,7 +191,7 @@ func (p *play) outage() {
 func (p *play) recovery() {
 	began, healthy := time.Now(), len(p.orders)-poisoned
 	identity, killed := p.Broken == "identity", false
-	most := time.Duration(p.Scale(45, 100)) * time.Second
+	most := 4 * time.Minute // on a busy machine with a slow server
 	for ; time.Since(began) < most && p.Ctx.Err() == nil; stage.Pause(p.Ctx, 50*time.Millisecond) {
 		done, parked := p.warehouse.booked("order-"), p.last().Parked
 		p.Progress.Line("%d of %d orders booked, %d parked", done, healthy, parked)
@@ -215,7 +215,7 @@ func (p *play) recovery() {
 // rest waits until nothing is left in the queues.
 func (p *play) rest() {
 	began := time.Now()
-	for p.Broken != "identity" && time.Since(began) < 20*time.Second && // that would not end
+	for p.Broken != "identity" && time.Since(began) < time.Minute && // that would not end
 		(p.Left(p.queues.Work, p.queues.Dead) > 0 ||
 			p.warehouse.booked("live-") < int(p.live.Load())) {
 		stage.Pause(p.Ctx, 50*time.Millisecond)
@@ -351,16 +351,24 @@ func (p *play) send(url string, orders []string, source string) {
 	}
 }
 
+// liveMost is how many new orders wait to be booked, or a slow server would never be done with them.
+const liveMost = 60
+
 // traffic sends new orders until open ends. Some fail once and succeed when they are redriven. When
 // nothing else is left of the outage, these show the redriver that the workers are well.
 func (p *play) traffic(open context.Context) {
-	for n := int64(1); open.Err() == nil; n++ {
+	for n := int64(1); open.Err() == nil; {
+		if int(n)-p.warehouse.booked("live-") > liveMost {
+			stage.Pause(open, 250*time.Millisecond)
+			continue
+		}
 		order := fmt.Sprintf("live-%04d", n)
 		if n%2 == 0 {
 			order = fmt.Sprintf("%s%04d", shaky, n)
 		}
 		p.send(p.queues.Work, []string{order}, "")
 		p.live.Store(n)
+		n++
 		stage.Pause(open, 250*time.Millisecond)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	usualEvery  = 200 * time.Millisecond
 	usualOutage = 3 * time.Second
 	usualAfter  = 4 * time.Second
-	usualMost   = 40 * time.Second
+	usualMost   = 2 * time.Minute
 )
 
 // usual lets the usual redriver work on dead letters of its own and counts the calls of its

@@ -41,7 +41,7 @@ type Crew struct {
 // Limits for a machine in trouble.
 const (
 	endMax  = 20 * time.Second // for a process that was told to end
-	stepMax = time.Minute
+	stepMax = 3 * time.Minute
 )
 
 func newCrew(s *SQS) (*Crew, error) {
