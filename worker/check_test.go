@@ -116,6 +116,25 @@ func TestHeadroom(t *testing.T) {
 	})
 }
 
+// A worker that is told to end while it looks at its queue ends without a complaint.
+func TestEndsAtStart(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		for _, url := range []string{r.url, r.url + "-gone"} {
+			cfg := r.config(func(context.Context, *worker.Message) error { return nil })
+			cfg.QueueURL = url
+			w, err := worker.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := w.Run(ctx); err != nil {
+				t.Errorf("%s: the worker ended with %v, want nil", url, err)
+			}
+		}
+	})
+}
+
 // A queue that cannot be reached is tried again, ever less often, and messages flow when it is
 // back.
 func TestQueueDown(t *testing.T) {

@@ -258,7 +258,7 @@ func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")
 		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
-		r.sleep(24 * time.Hour)
+		r.sleep(3 * time.Hour)
 		if n := len(r.lines("started")); n != 3 {
 			t.Errorf("handled %d times, want 3", n)
 		}
@@ -350,7 +350,7 @@ func TestNoDeadLetterQueue(t *testing.T) {
 			}
 			return errSick
 		}))
-		r.sleep(24 * time.Hour)
+		r.sleep(12 * time.Hour)
 		if got := r.lines("done", "dead", "error"); len(got) != 1 {
 			t.Errorf("got %q, want done", got)
 		}
@@ -401,7 +401,7 @@ func TestUnavailable(t *testing.T) {
 		})
 		cfg.Attempts, cfg.Stall = 1, 10*time.Second
 		stop := r.start(cfg)
-		r.sleep(10 * time.Hour)
+		r.sleep(2 * time.Hour)
 		r.wantLines(nil, "failed", "dead", "lost", "error", "deferred")
 		if got := r.lines("started"); len(got) != 10 {
 			t.Errorf("%d started, want as many as there are places", len(got))

@@ -66,9 +66,12 @@ func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
 // their contexts, and waits for Config.Drain again.
 //
 // Then it returns nil, or an error if handlers are left running. It returns an error at the start
-// if the queue does not fit the configuration. A Worker runs once.
+// if the queue does not fit the configuration, unless ctx has ended by then. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // it ended while the queue was asked, which says nothing of the queue
+		}
 		return err
 	}
 	w.ending = ctx.Done()
