@@ -6,6 +6,8 @@ package demo
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -173,14 +175,16 @@ func startMoto(t *testing.T) (endpoint string) {
 		}
 		t.Skip("SKIPPED: " + missing)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// Nothing else listens on a host that is drawn from all of 127.0.0.0/8.
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
+	l, err := net.Listen("tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
 	l.Close()
-	cmd := exec.Command(server, "-H", "127.0.0.1", "-p", port)
+	cmd := exec.Command(server, "-H", host, "-p", port)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
