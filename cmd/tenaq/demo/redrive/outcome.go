@@ -63,10 +63,10 @@ func (p *play) collect() {
 func (o *outcome) rows() []stage.Row {
 	steps := stepsOf(o.Reports)
 	first, most := 0, 0
-	if len(steps) > 0 {
-		first = steps[0].Redriven
-	}
 	for _, s := range steps {
+		if first == 0 { // a step may find nothing, or fail
+			first = s.Redriven
+		}
 		most = max(most, s.OnTheWay)
 	}
 	after := "they were not"
