@@ -117,8 +117,8 @@ func firstKey(m types.Message) string {
 	return id
 }
 
-// targetOf returns the queue to which to redrive a dead letter. It asks once for letters of the same
-// queue that follow each other.
+// targetOf returns the queue to which to redrive a dead letter. It asks once for letters of the
+// same queue that follow each other.
 func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	url, arn := w.cfg.TargetURL, ""
 	if url == "" {

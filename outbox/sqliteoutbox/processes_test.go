@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a child waits for the lock of the file, which the others take again and again.
-// SQLite has no queue for it, so on a busy machine one may wait for long.
+// patience is how long a child waits for the lock of the file, which the others take again and
+// again. SQLite has no queue for it, so on a busy machine one may wait for long.
 const patience = 2 * time.Minute
 
 // transactions is how many a writer commits or rolls back, if it is not killed.

@@ -351,7 +351,7 @@ func (p *play) send(url string, orders []string, source string) {
 	}
 }
 
-// liveMost is how many new orders wait to be booked, or a slow server would never be done with them.
+// liveMost is how many new orders may wait to be booked. With more a slow server is never done.
 const liveMost = 60
 
 // traffic sends new orders until open ends. Some fail once and succeed when they are redriven. When

@@ -13,8 +13,8 @@ import (
 // usualLimit is how often the usual redriver is meant to bring a message back before it parks it.
 const usualLimit = 5
 
-// Times of the usual part: the schedule, and how long the warehouse is down and is up at least. Both
-// last until the harm is done, which takes longer on a busy machine, and usualMost at most.
+// Times of the usual part: the schedule, and how long the warehouse is down and is up at least.
+// Both last until the harm is done, which takes longer on a busy machine, and usualMost at most.
 const (
 	usualEvery  = 200 * time.Millisecond
 	usualOutage = 3 * time.Second
