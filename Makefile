@@ -12,10 +12,9 @@ SHELL       := bash
 
 GO          ?= go
 PURE_GO     := CGO_ENABLED=0 $(GO)
-# go test looks for a part of what vet looks for. Vet has looked at all packages before.
-TEST        := test -vet=off
-# What is compiled for one purpose serves all others, in any folder: program, tests, analysis.
-export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
+# Vet has looked at all packages before. Without paths of this folder, what is compiled for the program serves the
+# tests too, also in other folders.
+TEST        := test -vet=off -trimpath
 RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that take longest come first, or the others would wait for them at the end.
@@ -40,7 +39,7 @@ ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/clus
 .PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary clean
 
 build: ## build bin/tenaq, one static file (the default)
-	@$(PURE_GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
+	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
 
 # A module path whose first part has no dot cannot be fetched, only replaced.
 home: ## rename the module to MODULE, the address of your copy: make home MODULE=github.com/you/tenaq
@@ -104,7 +103,7 @@ format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
 vet:
-	$(PURE_GO) vet ./...
+	$(PURE_GO) vet -trimpath ./...
 
 staticcheck:
 	$(PURE_GO) run $(STATICCHECK) ./...

@@ -153,7 +153,7 @@ func newArena(b *testing.B, groups int) *arena {
 	dir := b.TempDir()
 	program := cmp.Or(os.Getenv("TENAQ_BINARY"), filepath.Join(dir, "tenaq"))
 	if os.Getenv("TENAQ_BINARY") == "" {
-		cmd := exec.Command("go", "build", "-o", program, "tenaq/cmd/tenaq")
+		cmd := exec.Command("go", "build", "-trimpath", "-o", program, "tenaq/cmd/tenaq")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("build the program: %v\n%s", err, out)

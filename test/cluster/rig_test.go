@@ -32,7 +32,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return name, nil
 	}
 	name := filepath.Join(buildDir, "tenaq")
-	cmd := exec.Command("go", "build", "-o", name, "tenaq/cmd/tenaq")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", name, "tenaq/cmd/tenaq")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, out)

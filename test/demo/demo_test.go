@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 
 var built = sync.OnceValues(func() (string, error) {
 	p := filepath.Join(dir, "tenaq")
-	cmd := exec.Command("go", "build", "-o", p, "tenaq/cmd/tenaq")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", p, "tenaq/cmd/tenaq")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))

@@ -29,7 +29,7 @@ func program(t *testing.T) string {
 		return name
 	}
 	name := filepath.Join(t.TempDir(), "tenaq")
-	cmd := exec.Command("go", "build", "-o", name, "tenaq/cmd/tenaq")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", name, "tenaq/cmd/tenaq")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
