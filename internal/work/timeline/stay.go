@@ -115,7 +115,8 @@ func (l *life) end(s *Stay, i int) {
 // follows reports whether a stay begins with the end of another one.
 func follows(s, next *Stay) bool {
 	return s.To != "" && s.To == next.Queue && s.Ended == next.Arrived &&
-		s.Lineage == next.Lineage && s.generation() == next.generation() && s.Fence == next.fenceBefore()
+		s.Lineage == next.Lineage && s.generation() == next.generation() &&
+		s.Fence == next.fenceBefore()
 }
 
 // begin adds how a message came into its queue, unless the end of the stay before says so.
