@@ -36,6 +36,7 @@ var may = map[string][]string{
 	"internal/door/sigv4":      {},
 	"internal/api/sqs/sqswire": {"internal/work/sqslimits"},
 	"internal/work/sqslimits":  {},
+	"internal/work/extension":  {},
 
 	"internal/work/fingerprint": {},
 
@@ -84,10 +85,10 @@ var may = map[string][]string{
 	},
 
 	"internal/engine/row":     {"internal/engine/key", "internal/work/sqslimits"},
-	"internal/engine/verify":  {"internal/engine/row", "internal/engine/key", "internal/work/sqslimits"},
+	"internal/engine/verify":  {"internal/engine/row", "internal/engine/key", "internal/work/extension", "internal/work/sqslimits"},
 	"internal/engine/history": {"internal/engine/row"},
-	"internal/engine/salvage": {"internal/engine/row", "internal/engine/key", "internal/kv", "internal/work/sqslimits"},
-	"internal/engine":         {"internal/engine/history", "internal/engine/kept", "internal/engine/row", "internal/kv", "internal/engine/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/fingerprint", "internal/work/sqslimits"},
+	"internal/engine/salvage": {"internal/engine/row", "internal/engine/key", "internal/kv", "internal/work/extension", "internal/work/sqslimits"},
+	"internal/engine":         {"internal/engine/history", "internal/engine/kept", "internal/engine/row", "internal/kv", "internal/engine/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/extension", "internal/work/fingerprint", "internal/work/sqslimits"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/engine/verify", "internal/invariant", "internal/engine/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally", "internal/work/fingerprint",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",
@@ -112,7 +113,7 @@ var may = map[string][]string{
 		"claims", "records", // which it serves over HTTP
 		"internal/api/handle", "internal/work/fingerprint", "internal/work/timeline",
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
-		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally",
+		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally", "internal/work/extension",
 	},
 	"internal/server": {
 		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
@@ -195,7 +196,7 @@ var may = map[string][]string{
 
 	// What examines and watches endpoints for operators.
 	"internal/ops/doctor": {
-		"internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/settings", "internal/work/sqsqueue",
+		"internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/settings", "internal/work/extension", "internal/work/sqsqueue",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
 	},
 	"internal/ops/sweep": {"claims", "internal/cli", "producer", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},

@@ -9,6 +9,7 @@ import (
 	"tenaq/internal/door/policy"
 	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -30,7 +31,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	if err != nil {
 		return err
 	}
-	tags, err := withTags(op.Queue.Name, nil, op.Tags)
+	tags, err := withTags(op.Queue.Name, op.isFIFO(), nil, op.Tags)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (op *Sweep) apply(e *Engine, _ *Command) *Error {
 	done, written := op.After, e.TurnBytes()
 	for i := range seen {
 		q := e.stale(seen[i].name, seen[i].row)
-		if _, keeps := searchTag(seen[i].row.Tags, row.HistoryTag); keeps && q == nil {
+		if _, keeps := searchTag(seen[i].row.Tags, extension.History); keeps && q == nil {
 			q, _ = e.lookup(seen[i].name) // its history may have to fall [HIST-5]
 		}
 		if q != nil && !e.ready(q) {

@@ -9,6 +9,7 @@ import (
 	"tenaq/internal/engine/row"
 	"tenaq/internal/invariant"
 	"tenaq/internal/kv"
+	"tenaq/internal/work/extension"
 )
 
 // A queue with a history keeps every message that ends, with its content, as an outcome. The rows
@@ -30,7 +31,7 @@ const (
 
 // A past is the history of a queue in memory: its bounds and its buckets.
 type past struct {
-	bounds  historyBounds
+	bounds  extension.Bounds
 	loaded  bool
 	buckets []row.Bucket // ascending; the last one is open
 	bytes   int64        // of all buckets
@@ -147,8 +148,8 @@ func (e *Engine) openBucket(q *queue, size int64) *row.Bucket {
 		return &h.buckets[0]
 	}
 	b := &h.buckets[n-1]
-	full := h.bounds.size > 0 && b.Bytes+size > h.bounds.size/historyParts ||
-		h.bounds.age > 0 && e.now >= b.From+max(h.bounds.age/historyParts, 1)
+	full := h.bounds.Size > 0 && b.Bytes+size > h.bounds.Size/historyParts ||
+		h.bounds.Age > 0 && e.now >= b.From+max(h.bounds.Age/historyParts, 1)
 	if b.Count == 0 || !full || n == historyBucketsMax {
 		return b
 	}
@@ -192,8 +193,8 @@ func (e *Engine) keepHistory(q *queue) {
 // over reports whether the oldest bucket has to fall.
 func (h *past) over(now int64) bool {
 	b := &h.buckets[0]
-	return b.Count > 0 && (h.bounds.age > 0 && b.Until <= now-h.bounds.age ||
-		h.bounds.size > 0 && h.bytes > h.bounds.size)
+	return b.Count > 0 && (h.bounds.Age > 0 && b.Until <= now-h.bounds.Age ||
+		h.bounds.Size > 0 && h.bytes > h.bounds.Size)
 }
 
 // loadHistory reads the rows of the buckets.
@@ -263,7 +264,7 @@ func (op *History) apply(e *Engine, _ *Command) *Error {
 	}
 	if q.past == nil {
 		return refuse(CodeUnsupported, "Queue "+q.name.Name+" keeps no history. Set its tag "+
-			row.HistoryTag+", for example to 7d.")
+			extension.History+", for example to 7d.")
 	}
 	after, ok := openPlace(q.row.Incarnation, op.After)
 	switch {
@@ -315,8 +316,8 @@ const historyLooks = 20_000
 // view is the history at this moment.
 func (h *past) view(incarnation [16]byte, now int64) history.View {
 	v := history.View{Incarnation: incarnation, Buckets: slices.Clone(h.buckets)}
-	if h.bounds.age > 0 {
-		v.Since = now - h.bounds.age + 1
+	if h.bounds.Age > 0 {
+		v.Since = now - h.bounds.Age + 1
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 
 	"tenaq/internal/engine/row"
 	"tenaq/internal/observe/tally"
+	"tenaq/internal/work/extension"
 )
 
 // A queue is a queue in memory: its rows, and windows on the rows of its messages. All but the rows
@@ -30,7 +31,8 @@ type queue struct {
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
 
-	past *past // of a queue with a history, else nil
+	ext  *extension.Set // what its tags switch on; never nil
+	past *past          // of a queue with a history, else nil
 
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
 	expiry int64

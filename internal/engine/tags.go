@@ -7,15 +7,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 )
 
 // withTags returns the tags of a queue with more tags, in order of key. [TAG-2, TAG-14]
-func withTags(queue string, tags, more []Tag) ([]Tag, *Error) {
+func withTags(queue string, fifo bool, tags, more []Tag) ([]Tag, *Error) {
 	tags = slices.Clone(tags)
 	for _, t := range more {
-		if err := checkTag(t); err != nil {
+		if err := checkTag(t, fifo); err != nil {
 			return nil, err
 		}
 		t = Tag{Key: strings.Clone(t.Key), Value: strings.Clone(t.Value)}
@@ -38,7 +38,7 @@ func searchTag(tags []Tag, key string) (int, bool) {
 	})
 }
 
-func checkTag(t Tag) *Error {
+func checkTag(t Tag, fifo bool) *Error {
 	switch n := utf8.RuneCountInString(t.Key); {
 	case n < 1 || n > 128: // [TAG-6]
 		return invalid("Tag keys must be between 1 and 128 characters in length.")
@@ -48,8 +48,8 @@ func checkTag(t Tag) *Error {
 		return invalid("Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
 	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]
 		return invalid("Tag keys beginning with aws: are reserved.")
-	case strings.HasPrefix(t.Key, extensionPrefix): // [TAG-10]
-		return checkExtension(t)
+	case strings.HasPrefix(t.Key, extension.Prefix): // [TAG-10]
+		return checkExtension(t, fifo)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	if len(op.Tags) == 0 { // [TAG-12]
 		return errMissing("Tags")
 	}
-	tags, err := withTags(op.Queue.Name, q.row.Tags, op.Tags)
+	tags, err := withTags(op.Queue.Name, q.fifo(), q.row.Tags, op.Tags)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 }
 
 func setsHistory(tags []Tag) bool {
-	return slices.ContainsFunc(tags, func(t Tag) bool { return t.Key == row.HistoryTag })
+	return slices.ContainsFunc(tags, func(t Tag) bool { return t.Key == extension.History })
 }
 
 // UntagQueue removes tags. Removing one that is not there succeeds. [TAG-5]

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqsqueue"
 )
 
@@ -20,6 +21,7 @@ type queueState struct {
 	cli.QueueRef
 	Attributes map[string]string `json:"attributes"`
 	Tags       map[string]string `json:"tags"`
+	Extensions map[string]string `json:"extensions,omitempty"` // what tags switch on, in words
 
 	DeadLetters *deadLetters `json:"deadLetters,omitempty"` // only in "tenaq queue show"
 }
@@ -29,7 +31,8 @@ func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:   "show QUEUE",
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
 		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
-messages go, which queues send theirs here, and the active move task.
+messages go, which queues send theirs here, and the active move task. The table of
+tags says what tags of a tenaq server switch on that SQS does not have.
 
 The counts are the server's at this moment. Those of Amazon are approximate, and
 a minute old or more.`,
@@ -61,10 +64,25 @@ func readState(ctx context.Context, c *cli.Client, url string) (queueState, erro
 	}
 	out, err := cli.Ask(ctx, c, "read the tags of", url, c.ListQueueTags,
 		&sqs.ListQueueTagsInput{QueueUrl: &url})
-	if err == nil {
-		maps.Copy(q.Tags, out.Tags)
+	if err != nil {
+		return q, err
 	}
-	return q, err
+	maps.Copy(q.Tags, out.Tags)
+	if !c.Endpoint.IsAmazon() { // where they are tags like any others
+		q.Extensions = explain(q.Tags)
+	}
+	return q, nil
+}
+
+// explain says what tags switch on on a tenaq server. [TAG-15]
+func explain(tags map[string]string) map[string]string {
+	says := map[string]string{}
+	for key, value := range tags { // order does not matter: each by itself
+		if text := extension.Explain(key, value); text != "" {
+			says[key] = text
+		}
+	}
+	return says
 }
 
 func printQueue(a *cli.App, q queueState, now time.Time) error {
@@ -74,8 +92,11 @@ func printQueue(a *cli.App, q queueState, now time.Time) error {
 		attributes.Add(name, value, cli.HumanAttribute(name, value, now))
 	}
 	tags := cli.Table{Head: []string{"TAG", "VALUE"}}
+	if len(q.Extensions) > 0 {
+		tags.Head = append(tags.Head, "MEANS")
+	}
 	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
-		tags.Add(key, q.Tags[key])
+		tags.Add([]string{key, q.Tags[key], q.Extensions[key]}[:len(tags.Head)]...)
 	}
 	between := cli.OneLine(q.Name) + "\n" + cli.OneLine(q.URL) + "\n\n"
 	for _, t := range []cli.Table{attributes, q.DeadLetters.table(now), tags} {

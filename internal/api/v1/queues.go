@@ -6,6 +6,7 @@ import (
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/monitor"
+	"tenaq/internal/work/extension"
 )
 
 // A queueList is a page of GET /v1/queues.
@@ -153,6 +154,14 @@ type queueDetail struct {
 	ARN        string            `json:"arn"`
 	Attributes map[string]string `json:"attributes" doc:"as GetQueueAttributes shows them"`
 	Tags       map[string]string `json:"tags"`
+	Extensions []extensionView   `json:"extensions,omitempty" doc:"what tags switch on that SQS does not have"`
+}
+
+// An extensionView is an extension that a tag of the queue switches on.
+type extensionView struct {
+	Tag   string `json:"tag"`
+	Value string `json:"value"`
+	Says  string `json:"says" doc:"what it switches on, in a few words"`
 }
 
 type queueIn struct {
@@ -183,6 +192,9 @@ func (c *call) oneQueue(in queueIn) (d queueDetail, err error) {
 		Attributes: settings.Attributes, Tags: make(map[string]string)}
 	for _, t := range tags.Tags {
 		d.Tags[t.Key] = t.Value
+		if says := extension.Explain(t.Key, t.Value); says != "" { // [TAG-15]
+			d.Extensions = append(d.Extensions, extensionView{t.Key, t.Value, says})
+		}
 	}
 	return d, nil
 }

@@ -8,9 +8,6 @@ import (
 	"tenaq/internal/engine/key"
 )
 
-// HistoryTag is the key of the tag that makes a queue keep a history.
-const HistoryTag = "tenaq:history"
-
 // The history of a queue is what it keeps of messages that have ended. Every row lies in a bucket,
 // which holds the outcomes of a while, so that the oldest fall together. [HIST-5]
 //

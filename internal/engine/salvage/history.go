@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
 )
 
 // takesHistory reports whether a row of a history is copied. Buckets and the index are computed
@@ -31,7 +32,7 @@ func (s *salvage) histories() {
 	keeps := make(map[[16]byte]bool)
 	for _, q := range s.found {
 		keeps[q.row.Incarnation] = slices.ContainsFunc(q.row.Tags, func(t row.Tag) bool {
-			return t.Key == row.HistoryTag
+			return t.Key == extension.History
 		})
 	}
 	s.apply()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -114,7 +115,8 @@ func (a *run) queue(name row.QueueName, k []byte, stored *row.Queue) {
 		}
 	}
 	a.spaces[stored.Space] = name
-	if slices.ContainsFunc(stored.Tags, func(t row.Tag) bool { return t.Key == row.HistoryTag }) {
+	isHistory := func(t row.Tag) bool { return t.Key == extension.History }
+	if slices.ContainsFunc(stored.Tags, isHistory) {
 		a.pasts[stored.Incarnation] = name
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"tenaq/internal/engine/row"
 	"tenaq/internal/kv"
 	"tenaq/internal/testing/proof"
+	"tenaq/internal/work/extension"
 )
 
 // rowMap is a store that can be written to in every wrong way.
@@ -110,7 +111,7 @@ func everyKind(t *testing.T) rowMap {
 		if dead != (row.QueueName{}) {
 			attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"` + arn(dead) + `","maxReceiveCount":"1"}`
 		}
-		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}, {Key: row.HistoryTag, Value: "1h"}}})
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}, {Key: extension.History, Value: "1h"}}})
 	}
 	send := func(q row.QueueName, n int, e engine.Entry) {
 		for i := range n {
