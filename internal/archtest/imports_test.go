@@ -36,7 +36,7 @@ var may = map[string][]string{
 	"internal/door/sigv4":      {},
 	"internal/api/sqs/sqswire": {"internal/work/sqslimits"},
 	"internal/work/sqslimits":  {},
-	"internal/work/extension":  {},
+	"internal/work/extension":  {"internal/testing/proof"}, // in its tests
 
 	"internal/work/fingerprint": {},
 

@@ -196,9 +196,17 @@ func (e *Engine) stir(q *queue) {
 	}
 }
 
+// inFlightMax is how many messages of a queue may be in flight. [LIM-1, EXT-7]
+func (e *Engine) inFlightMax(q *queue) int64 {
+	if most := q.ext.MaxInFlight; most > 0 {
+		return min(most, e.cfg.InFlightMax)
+	}
+	return e.cfg.InFlightMax
+}
+
 // stirFull stirs a full queue before a delete, which may make room for a receive. [LIM-4]
 func (e *Engine) stirFull(q *queue) {
-	if q.st.InFlight >= e.cfg.InFlightMax {
+	if q.st.InFlight >= e.inFlightMax(q) {
 		e.stir(q)
 	}
 }

@@ -50,6 +50,9 @@ func (e *Engine) applyExtensions(q *queue) {
 		return
 	}
 	e.stir(q)
+	if q.ext.Rate != old.Rate {
+		q.forgetTokens() // [EXT-15]
+	}
 	if kept && q.past == nil {
 		e.rows.deleteRange(row.WholeHistory(q.row.Incarnation)) // [HIST-4]
 	}

@@ -59,8 +59,9 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
 
 // errExpired refuses the handle of a delivery that is over. On a FIFO queue, only the newest
 // delivery is valid, and only while it is in flight, because another consumer may already have the
-// next messages of the group. On a standard queue, a delivery is over after 12 hours.
-// [HND-20, FIFO-31, FIFO-33, FIFO-35]
+// next messages of the group. On a standard queue, a delivery is over after 12 hours, and with
+// strict handles also when there is a newer one.
+// [HND-20, FIFO-31, FIFO-33, FIFO-35, EXT-5]
 func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if m == nil {
 		return nil
@@ -73,11 +74,14 @@ func (e *Engine) errExpired(q *queue, m *message, h *Handle) *Error {
 	if !newest && h.Received != 0 {
 		received = h.Received
 	}
-	if !q.fifo() && e.now < received+visibilityMax*1000 {
+	if !q.fifo() && e.now < received+visibilityMax*1000 && (newest || !q.ext.StrictHandles) {
 		return nil
 	}
 	return errValue(h.echo(), "ReceiptHandle", "The receipt handle has expired.")
 }
+
+// isStrict reports whether tags, and not the type of the queue, make older handles invalid.
+func (q *queue) isStrict() bool { return q.ext.StrictHandles && !q.fifo() }
 
 // delete removes the message of a handle if the handle is of its newest delivery. It does nothing
 // if there is a newer one, or if the message no longer exists.
@@ -88,6 +92,9 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 		return err
 	}
 	if err := e.errExpired(q, m, h); err != nil {
+		if q.isStrict() && m.Delivery.Generation != h.Generation {
+			e.tally(q).DeletedStale.Add(1) // [METRIC-17]
+		}
 		return err
 	}
 	switch t := e.tally(q); {

@@ -63,7 +63,9 @@ func (q *queue) visible() int64 { return q.st.Live - q.st.Delayed - q.st.InFligh
 // setSpace makes q the empty queue of a new space.
 func (q *queue) setSpace(space uint64, now int64) {
 	q.row.Space = space
-	q.st = row.NewState(max(q.st.NextSeq, 1))
+	before := q.st
+	q.st = row.NewState(max(before.NextSeq, 1))
+	q.st.Tokens, q.st.Tokened = before.Tokens, before.Tokened // [EXT-15]
 	q.st.Settled = row.LastAt(now)
 	q.stDirty = true
 	q.forget()

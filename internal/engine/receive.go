@@ -124,14 +124,20 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 	op.Incarnation = q.row.Incarnation
 	op.WaitFor = op.Wait.or(q.row.Attributes.ReceiveMessageWaitTimeSeconds) * 1000 // [POLL-1]
 	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000      // [VIS-4]
-	room := e.cfg.InFlightMax - q.st.InFlight
+	if q.ext.Paused {
+		// Only the end of the pause makes a message receivable. [EXT-1]
+		op.horizon = horizon{}
+		return nil
+	}
+	limit := e.inFlightMax(q)
+	room := limit - q.st.InFlight
 	if room < sqslimits.ReceiveMax { // [LIM-1]
 		// Some of those in flight may only count because the counters have not followed yet.
 		// [LIM-6]
 		if !e.settle(q, settleStep) {
 			return ErrAgain
 		}
-		room = max(e.cfg.InFlightMax-q.st.InFlight, 0)
+		room = max(limit-q.st.InFlight, 0)
 	}
 	if op.isAttempt(q) {
 		if again := e.repeat(q, op.attempt(), room); again != nil {
@@ -149,12 +155,17 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 			return nil
 		}
 	}
-	if room == 0 && op.WaitFor == 0 && !q.fifo() { // [LIM-2, LIM-3, FIFO-29]
+	if room == 0 && op.WaitFor == 0 && !q.fifo() &&
+		q.ext.MaxInFlight == 0 { // [LIM-2, LIM-3, FIFO-29, EXT-8]
 		return refuse(CodeOverLimit,
 			"Too many messages have been received without being deleted.\n"+
 				"Please delete your received messages or let them timeout before receiving more.")
 	}
-	want := min(op.Max.or(1), room) // [LIM-5]
+	want, next := e.affords(q, min(op.Max.or(1), room)) // [LIM-5, EXT-12]
+	if next != 0 {
+		op.horizon, op.NextReady = horizon{}, next // [EXT-14]
+		return nil
+	}
 	found := e.pick(q, op, int(want))
 	if len(found.picked) == 0 && len(found.dead) == 0 {
 		op.horizon = horizon{}
@@ -177,6 +188,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 	op.horizon = horizon{}
 	op.Kept = e.kept
 	e.checkPicked(q, found.picked)
+	e.spend(q, len(found.picked))
 	q.fresh.pop(found.fresh)
 	for _, m := range found.picked {
 		e.deliver(q, m, e.now+visibility)
@@ -256,6 +268,13 @@ func (f *found) groups() (names []string) {
 	return slices.Compact(append(names, f.stopped))
 }
 
+// isFull reports whether so many messages of a group were picked. A walk visits the messages of a
+// group together.
+func (f *found) isFull(group string, most int64) bool {
+	n := int64(len(f.picked))
+	return n >= most && f.picked[n-most].Group == group
+}
+
 // pick chooses up to want messages, in the order in which they became available. On the way it
 // collects those that have to move instead. [DLQ-2, DLQ-21] It changes nothing.
 func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
@@ -266,6 +285,9 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	f.target = e.deadTarget(q)
 	size, past, picked := int64(0), 0, int64(0)
 	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
+		if q.ext.MaxInFlightPerGroup > 0 && f.isFull(m.Group, q.ext.MaxInFlightPerGroup) {
+			return walkPast // [EXT-10]
+		}
 		if f.target == nil || !q.exhausted(m) {
 			if picked += m.Size; !op.fits(picked) {
 				f.noRoom = true

@@ -197,6 +197,9 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 func (e *Engine) countExpired(q *queue, n int) {
 	if n > 0 {
 		e.tally(q).Expired.Add(int64(n))
+		if q.ext.MaxInFlight > 0 {
+			e.stir(q) // some may have been in flight [EXT-7]
+		}
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Create, list, show, change, purge and delete queues",
-		Long: `Create, list, show, change, purge and delete queues.
+		Short: "Create, list, show, change, pause, purge and delete queues",
+		Long: `Create, list, show, change, pause, purge and delete queues.
 
 Give a queue by name, URL or ARN. Attributes have the names and values of SQS:
 whole seconds and whole bytes. The commands also accept units, such as 90s, 4d
@@ -35,7 +35,8 @@ and 256KiB.`,
 	f := &cli.ClientFlags{}
 	f.Register(cmd)
 	cmd.AddCommand(newCreateCmd(a, f), newListCmd(a, f), newShowCmd(a, f), newSetCmd(a, f),
-		newTagCmd(a, f), newUntagCmd(a, f), newPurgeCmd(a, f), newDeleteCmd(a, f))
+		newTagCmd(a, f), newUntagCmd(a, f), newPauseCmd(a, f), newResumeCmd(a, f),
+		newPurgeCmd(a, f), newDeleteCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }

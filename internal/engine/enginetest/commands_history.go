@@ -142,8 +142,6 @@ func (p *Player) noHistory(a *args, _ []string) (string, error) {
 	return "", a.done()
 }
 
-const historyTag = "tenaq:history"
-
 // A modelOutcome is what became of a message.
 type modelOutcome struct {
 	modelMessage
@@ -163,14 +161,10 @@ func (m *Model) end(q *modelQueue, msg *modelMessage, outcome string, to engine.
 
 // historyAge is for how long a queue keeps outcomes, if it does: the model knows ages alone.
 func (q *modelQueue) historyAge() (age int64, on bool) {
-	for _, t := range q.tags {
-		if t.Key == historyTag {
-			value, _, _ := strings.Cut(t.Value, "/")
-			d, _ := time.ParseDuration(value)
-			return d.Milliseconds(), true
-		}
-	}
-	return 0, false
+	value, on := q.tagged(historyTag)
+	value, _, _ = strings.Cut(value, "/")
+	d, _ := time.ParseDuration(value)
+	return d.Milliseconds(), on
 }
 
 // history prepares nothing: the model reads its outcomes at once.

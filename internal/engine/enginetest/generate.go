@@ -14,6 +14,7 @@ type Generator struct {
 	names  []string // of queues; those that come twice are used more often
 	dead   bool     // there are dead-letter queues and move tasks
 	past   bool     // there are histories
+	tagged bool     // there are other extensions
 	large  bool     // more messages than fit into one segment, or move at a time
 	opened int      // commands until the turn that the script opened ends
 	held   bool     // expiry is held
@@ -45,7 +46,7 @@ func NewGenerator(seed uint64) *Generator {
 	case 4:
 		g.names, g.dead = slices.Concat(standardNames, fifoNames), true
 	}
-	g.past = g.chance(2)
+	g.past, g.tagged = g.chance(2), g.chance(2)
 	limit := g.one("3", "4", "20", "100000")
 	if g.large = g.chance(60); g.large {
 		limit = g.one("20", "100000", "100000")
@@ -208,6 +209,8 @@ func (g *Generator) more(receipts int) {
 	switch n := g.r.IntN(1000); {
 	case g.past && g.chance(30):
 		g.history(q)
+	case g.tagged && g.chance(20):
+		g.extension(q)
 	case g.dead && g.chance(7):
 		g.deadStep(q)
 	case g.chance(20):

@@ -53,6 +53,7 @@ type modelQueue struct {
 	tags        []engine.Tag
 	messages    []*modelMessage // those that live, in the order in which they came
 	outcomes    []modelOutcome  // if it keeps a history
+	handed      []modelHand     // if it has a rate
 
 	// Of FIFO queues: the first send, and the last receive, under each key.
 	sends    map[modelKey]modelSend
@@ -213,11 +214,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		if slices.ContainsFunc(op.Tags, func(t engine.Tag) bool { return t.Key == historyTag }) {
 			m.settle(q) // by the tags as they were
 		}
-		q.tag(op.Tags)
+		q.retag(func() { q.tag(op.Tags) })
 	case *engine.UntagQueue:
-		q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool {
-			return slices.Contains(op.Keys, t.Key)
-		})
+		q.retag(func() { q.untag(op.Keys) })
 		if _, on := q.historyAge(); !on {
 			q.outcomes = nil
 		}

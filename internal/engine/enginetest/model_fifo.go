@@ -55,10 +55,12 @@ func (q *modelQueue) sequence(msg *modelMessage) engine.Sequence {
 
 // checkHandle refuses a handle of a FIFO queue that is not of the newest receive or whose message
 // is no longer hidden [FIFO-31, FIFO-33, FIFO-35], and one of a standard queue that is 12 hours
-// old, unless it is of the newest receive and the message is still hidden [HND-20].
+// old, unless it is of the newest receive and the message is still hidden [HND-20]. With strict
+// handles it refuses every one that is not of the newest receive [EXT-5].
 func (q *modelQueue) checkHandle(msg *modelMessage, h engine.Handle, now int64) *engine.Error {
 	held := msg.at > now && msg.generation == uint64(h.Generation)
-	if !held && (q.fifo() || now-h.Received >= 43200*1000) {
+	stale := q.is(strictHandles) && msg.generation != uint64(h.Generation)
+	if !held && (q.fifo() || stale || now-h.Received >= 43200*1000) {
 		return modelBadValue(h.Text, "ReceiptHandle", "The receipt handle has expired.")
 	}
 	return nil

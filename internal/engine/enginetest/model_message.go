@@ -149,7 +149,10 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 	op.Incarnation = q.incarnation
 	op.WaitFor = or(op.Wait, q.number("ReceiveMessageWaitTimeSeconds")) * 1000
 	visibility := or(op.Visibility, q.number("VisibilityTimeout"))
-	room := max(m.cfg.InFlightMax-int64(q.count(inFlight, m.now)), 0)
+	if q.is(pausedTag) { // [EXT-1]
+		return nil
+	}
+	room := max(q.most(inFlightTag, m.cfg.InFlightMax)-int64(q.count(inFlight, m.now)), 0)
 	if op.AttemptID.Set && q.fifo() {
 		if again := m.repeat(q, op.AttemptID.Value, room); again != nil {
 			for _, msg := range again {
@@ -161,12 +164,23 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 			return nil
 		}
 	}
-	if room == 0 && op.WaitFor == 0 && !q.fifo() {
+	if room == 0 && op.WaitFor == 0 && !q.fifo() && !q.is(inFlightTag) {
 		return modelRefusal(engine.CodeOverLimit,
 			"Too many messages have been received without being deleted.\n"+
 				"Please delete your received messages or let them timeout before receiving more.")
 	}
-	picked := m.pick(q, int(min(or(op.Max, 1), room)))
+	want := min(or(op.Max, 1), room)
+	if q.is(rateTag) && want > 0 { // [EXT-12, EXT-14]
+		n, next := q.tokens(m.now)
+		if want = min(want, n); n == 0 {
+			op.NextReady = next
+			return nil
+		}
+	}
+	picked := m.pick(q, int(want))
+	if q.is(rateTag) && len(picked) > 0 {
+		q.handed = append(q.handed, modelHand{m.now, int64(len(picked))})
+	}
 	for _, msg := range picked {
 		m.countReceive(q, msg)
 		msg.receives++
@@ -196,6 +210,7 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 		switch {
 		case len(picked) >= want:
 			return picked
+		case !q.hasRoom(picked, msg):
 		case m.exhausted(q, msg):
 			if m.broken = m.movesMax > 0 && moved == m.movesMax; m.broken {
 				return nil
@@ -318,6 +333,9 @@ func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
 	m.settle(q)
 	msg, no := m.find(q, h)
 	switch {
+	case no != nil && msg != nil && !q.fifo() && q.is(strictHandles) &&
+		msg.generation != uint64(h.Generation):
+		m.of(q).DeletedStale.Add(1)
 	case no != nil:
 	case msg == nil:
 		m.of(q).DeletedGone.Add(1)

@@ -101,6 +101,8 @@ func samples() []sample {
 	fifoState.Buckets = []int64{sampleTime/DedupBucket - 1, sampleTime / DedupBucket}
 	elders := fifoState
 	elders.ElderLow = Pos{At: sampleTime - 7, Seq: 21}
+	rated := elders
+	rated.Tokens, rated.Tokened = 1500, sampleTime
 	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2, Unowned: true}
 	held := sys
 	sys.NextTask = 1 // what a row of version 1 does not have
@@ -215,6 +217,7 @@ func samples() []sample {
 		{"state", StateKey(sampleSpace), nil, readState, st},
 		{"state-2", StateKey(sampleSpace), nil, readState, fifoState},
 		{"state-3", StateKey(sampleSpace), elders.Encode(nil), readState, elders},
+		{"state-4", StateKey(sampleSpace), rated.Encode(nil), readState, rated},
 		{"message", SeqKey(sampleSpace, KindMessage, 17), plain.Encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},
@@ -449,7 +452,7 @@ func FuzzQueueRow(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	seed(f, "state", "state-2", "state-3")
+	seed(f, "state", "state-2", "state-3", "state-4")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := DecodeState(b); ok {
 			again(t, s, func(s State) []byte { return s.Encode(nil) }, DecodeState)

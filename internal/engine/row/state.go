@@ -18,6 +18,10 @@ type State struct {
 	Counted   SeqRange // FIFO: the fresh messages in here are counted as delayed
 	Buckets   []int64  // of the dedup rows, in ascending order
 	ElderLow  Pos      // low-water key of elder
+
+	// Of a queue with a rate: what its bucket of tokens held when a message was last delivered, and
+	// when that was; zero for a bucket that was not used.
+	Tokens, Tokened int64
 }
 
 func (s *State) Encode(b []byte) []byte {
@@ -27,7 +31,11 @@ func (s *State) Encode(b []byte) []byte {
 }
 
 func (s *State) parts(c *Codec) {
-	version := c.Version(stateVersion)
+	version := byte(stateVersion - 1)
+	if s.Tokened != 0 {
+		version = stateVersion
+	}
+	version = c.version(version, stateVersion)
 	c.Uint(&s.NextSeq, &s.LastFresh, &s.Cursor, &s.Mixed, &s.Segment)
 	c.pos(&s.DueLow, &s.Settled)
 	c.Uint(&s.Boot)
@@ -40,6 +48,11 @@ func (s *State) parts(c *Codec) {
 	if version > 2 {
 		c.pos(&s.ElderLow)
 	}
+	if version > 3 {
+		if c.Int(&s.Tokens, &s.Tokened); s.Tokened == 0 {
+			c.fail() // it would be written in the version before
+		}
+	}
 }
 
 func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
@@ -51,8 +64,9 @@ func NewState(next uint64) State {
 		Counted: SeqRange{next, next}}
 }
 
-// stateVersion is the version of the state row since there are elders.
-const stateVersion = 3
+// stateVersion is the version of the state row of a queue with a rate. Without one it is the
+// version before, which ends where the tokens begin.
+const stateVersion = 4
 
 func DecodeState(value []byte) (s State, ok bool) {
 	c := Codec{B: value, Reading: true}

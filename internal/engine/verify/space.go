@@ -85,6 +85,10 @@ func (s *spaceRun) state() (ok bool) {
 func (s *spaceRun) checkState(k []byte) {
 	st := &s.st
 	s.past(s.queue, k, "the place up to which it has counted", st.Settled.At)
+	s.past(s.queue, k, "the last use of its rate", st.Tokened)
+	if st.Tokens < 0 || st.Tokens > 0 && st.Tokened == 0 {
+		s.say(k, "it has %d units of tokens since %d", st.Tokens, st.Tokened)
+	}
 	switch {
 	case st.NextSeq == 0 || st.Cursor > st.NextSeq || st.Mixed > st.NextSeq ||
 		st.LastFresh >= st.NextSeq || st.Segment > st.NextSeq>>row.SegmentBits:

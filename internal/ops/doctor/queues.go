@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +30,8 @@ type Examined struct {
 	IsDead      bool      // dead letters of others come here, as far as is known
 	age         *time.Duration
 	times       handlingTimes
+	tags        map[string]string // of a queue of a tenaq server; nil if they cannot be read
+	untold      error             // why they cannot be read
 
 	Refused error // why its attributes cannot be read
 }
@@ -72,6 +75,9 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	}
 	d.addAges(ctx, subject, queues, len(names) > 0)
 	d.addTimes(ctx, subject, queues)
+	if d.kind == KindTenaq {
+		addTags(ctx, d.client, queues)
+	}
 	for _, q := range queues {
 		q.kind = d.kind
 		if len(names) > 0 && q.target == "" && !q.IsDead {
@@ -234,6 +240,25 @@ func (d *Doctor) addAges(ctx context.Context, subject string, queues []*Examined
 		}
 		q.age = &age
 	}
+}
+
+// addTags reads the tags of queues, which switch extensions on.
+func addTags(ctx context.Context, c *cli.Client, queues []*Examined) {
+	var group errgroup.Group
+	group.SetLimit(readsAtOnce)
+	for _, q := range queues {
+		if q.Refused != nil {
+			continue
+		}
+		group.Go(func() error {
+			out, err := cli.Call(ctx, c, c.ListQueueTags, &sqs.ListQueueTagsInput{QueueUrl: &q.URL})
+			if q.untold = err; err == nil {
+				q.tags = out.Tags
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each queue has its own error
 }
 
 // LacksAges ends the error for servers that do not report the age of messages.

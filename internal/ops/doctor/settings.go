@@ -33,6 +33,7 @@ var queueChecks = []struct {
 	{"long polls", checkLongPolls},
 	{"encryption", checkKMS},
 	{"policy", checkPolicy},
+	{"extensions", checkExtensions},
 }
 
 func (q *Examined) setTo(attribute, value string) string {

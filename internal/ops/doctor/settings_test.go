@@ -71,6 +71,14 @@ var notFound = error(&types.QueueDoesNotExist{})
 func TestQueueChecks(t *testing.T) {
 	age := func(d time.Duration) *time.Duration { return &d }
 	with := func(q *Examined, change func(q *Examined)) *Examined { change(q); return q }
+	tagged := func(pairs ...string) *Examined {
+		q := testQueue("orders")
+		q.tags = map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			q.tags[pairs[i]] = pairs[i+1]
+		}
+		return q
+	}
 	self := testQueue("orders")
 	ours := func(q *Examined) { q.kind = KindTenaq }
 	const vpce = `,"Condition":{"StringEquals":{"aws:SourceVpce":"vpce-1"}}`
@@ -189,6 +197,17 @@ func TestQueueChecks(t *testing.T) {
 		{"policy", with(testQueue("orders", "Policy", policyOf("")), ours), OK, "can be met"},
 		{"policy", with(testQueue("orders", "Policy", policyOf(vpce)), ours), Warning, "statement 1: it allows nothing: no request to this server has the condition key aws:SourceVpce"},
 		{"policy", testQueue("orders", "Policy", policyOf(vpce)), "", ""}, // of another server
+
+		{"extensions", testQueue("orders"), "", ""},
+		{"extensions", tagged("team", "payments"), "", ""},
+		{"extensions", with(testQueue("orders"), func(q *Examined) { q.untold = notFound }), NotChecked, ""},
+		{"extensions", tagged("tenaq:history", "7d", "tenaq:strict-handles", "true"), OK, "kept for 7 d; only the newest receipt handle of a message is valid"},
+		{"extensions", tagged("tenaq:paused", "true"), Warning, "paused: no message is delivered"},
+		{"extensions", with(tagged("tenaq:paused", "true"), func(q *Examined) { q.IsDead = true }), Warning, "paused, and dead letters come here"},
+		{"extensions", tagged("tenaq:rate", "60/h"), OK, "at most 60 deliveries an hour"},
+		{"extensions", with(tagged("tenaq:rate", "1/h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:rate=1/h delivers one message in 1 h, and messages are kept for 1 h: most of them expire first"},
+		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "2"), OK, "at most 2 messages are in flight; at most 2 messages of a group are in flight"},
+		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "3"), Warning, "tenaq:max-in-flight-per-group=3 has no effect, because tenaq:max-in-flight=2 allows fewer"},
 		{"policy", with(testQueue("orders", "Policy", "{}"), ours), NotChecked, "cannot be read"},
 	} {
 		for _, c := range queueChecks {

@@ -16,7 +16,12 @@ const Prefix = "tenaq:"
 
 // The keys.
 const (
-	History = Prefix + "history"
+	History             = Prefix + "history"
+	MaxInFlight         = Prefix + "max-in-flight"
+	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
+	Paused              = Prefix + "paused"
+	RateTag             = Prefix + "rate"
+	StrictHandles       = Prefix + "strict-handles"
 )
 
 // An Extension is what one tag switches on.
@@ -44,12 +49,73 @@ var All = []Extension{
 			"such as 1GiB, or both, such as 7d/1GiB.",
 		read: readHistory, says: sayHistory,
 	},
+	{
+		Tag: MaxInFlight, Example: "20", Values: "a whole number from `1` to `120000`",
+		Does:  "At most so many messages are in flight. Receives beyond that get fewer or none, and no error.",
+		Rules: "EXT-7 to EXT-9", must: "Must be a whole number from 1 to 120000, such as 20.",
+		read: func(value string, s *Set) bool {
+			return readCount(value, InFlightMax, &s.MaxInFlight)
+		},
+		says: func(s *Set) string {
+			return "at most " + counted(s.MaxInFlight, "message is", "messages are") + " in flight"
+		},
+	},
+	{
+		Tag: MaxInFlightPerGroup, Example: "1", Values: "a whole number from `1` to `9`",
+		Does:     "At most so many messages of a message group are in flight.",
+		Rules:    "EXT-10, EXT-11",
+		FIFOOnly: true, must: "Must be a whole number from 1 to 9, such as 1.",
+		read: func(value string, s *Set) bool {
+			return readCount(value, perGroupMax, &s.MaxInFlightPerGroup)
+		},
+		says: func(s *Set) string {
+			return "at most " + counted(s.MaxInFlightPerGroup, "message of a group is",
+				"messages of a group are") + " in flight"
+		},
+	},
+	{
+		Tag: Paused, Example: "true", Values: "`true`",
+		Does:  "No message is delivered. Sends, deletes and all else go on.",
+		Rules: "EXT-1 to EXT-4", must: "Must be true. Remove the tag to end the pause.",
+		read: func(value string, s *Set) bool { return readTrue(value, &s.Paused) },
+		says: func(*Set) string { return "paused: no message is delivered" },
+	},
+	{
+		Tag: RateTag, Example: "50/s",
+		Values: "a whole number from `1` to `100000`, and `/s`, `/m` or `/h`; without one it is `/s`",
+		Does:   "At most so many messages are delivered in a second, a minute or an hour. Long polls wait for their turn.",
+		Rules:  "EXT-12 to EXT-16",
+		must: "Must be a whole number from 1 to 100000 for each second, minute or hour, " +
+			"such as 50/s, 6/m or 10/h.",
+		read: readRate, says: sayRate,
+	},
+	{
+		Tag: StrictHandles, Example: "true", Values: "`true`",
+		Does:  "Only the newest receipt handle of a message deletes it or changes its visibility.",
+		Rules: "EXT-5, EXT-6", must: "Must be true. Remove the tag to switch it off.",
+		read: func(value string, s *Set) bool { return readTrue(value, &s.StrictHandles) },
+		says: func(*Set) string {
+			return "only the newest receipt handle of a message is valid"
+		},
+	},
 }
 
 // A Set is what the tags of a queue switch on. Zero values are off.
 type Set struct {
-	History Bounds
+	History             Bounds
+	MaxInFlight         int64
+	MaxInFlightPerGroup int64
+	Paused              bool
+	Rate                Rate
+	StrictHandles       bool
 }
+
+// InFlightMax is how many messages of a queue may be in flight on SQS. A receive of a FIFO queue
+// returns ten messages of a group at most, so ten is no bound.
+const (
+	InFlightMax = 120_000
+	perGroupMax = 9
+)
 
 // find returns the extension that a tag switches on.
 func find(tag string) (x *Extension, ok bool) {
@@ -100,6 +166,27 @@ func Explain(tag, value string) string {
 		return ""
 	}
 	return x.says(&s)
+}
+
+func readTrue(value string, to *bool) bool {
+	*to = value == "true"
+	return *to
+}
+
+// readCount reads a whole number from 1 to most, in digits alone.
+func readCount(value string, most int64, to *int64) bool {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if *to = n; err != nil || n < 1 || n > most || value != strconv.FormatInt(n, 10) {
+		return false
+	}
+	return true
+}
+
+func counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
 }
 
 // measure reads a whole number with a unit; zero and false if it is none, or not within its bounds.

@@ -85,18 +85,3 @@ func TestAll(t *testing.T) {
 		t.Errorf("an unknown tag is refused with %q, of its value: %v", reason, ofValue)
 	}
 }
-
-// A history is explained by its bounds. [HIST-3]
-func TestExplainHistory(t *testing.T) {
-	for value, want := range map[string]string{ // order does not matter
-		"7d":       "messages that have ended are kept for 7 d",
-		"90m":      "messages that have ended are kept for 90 m",
-		"48h":      "messages that have ended are kept for 2 d",
-		"1GiB":     "messages that have ended are kept up to 1 GiB",
-		"7d/64MiB": "messages that have ended are kept for 7 d, up to 64 MiB",
-	} {
-		if got := Explain(History, value); got != want {
-			t.Errorf("%s is explained as %q, want %q", value, got, want)
-		}
-	}
-}

@@ -1,0 +1,116 @@
+package broker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tenaq/internal/engine"
+)
+
+func (r *rig) tag(queue, key, value string) {
+	r.t.Helper()
+	r.do(&engine.TagQueue{Queue: named(queue), Tags: []engine.Tag{{Key: key, Value: value}}})
+}
+
+func (r *rig) untag(queue, key string) {
+	r.t.Helper()
+	r.do(&engine.UntagQueue{Queue: named(queue), Keys: []string{key}})
+}
+
+// Polls wait during a pause, those from before it too, and the end of the pause serves them in
+// their order. [EXT-1, EXT-3]
+func TestPauseHoldsPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		before := r.begin(receiveOp("orders", 20))
+		r.tag("orders", "tenaq:paused", "true")
+		time.Sleep(time.Second)
+		r.send("orders", "first")
+		r.send("orders", "second")
+		during := r.begin(receiveOp("orders", 20))
+		r.begin(receiveOp("orders", 0)).wantAt(0, "")
+		r.begin(receiveOp("orders", 3)).wantAt(3*time.Second, "")
+		before.wantWaiting()
+		during.wantWaiting()
+		r.untag("orders", "tenaq:paused")
+		before.wantAt(4*time.Second, "first")
+		during.wantAt(3*time.Second, "second")
+	})
+}
+
+// A poll at the limit of the queue waits until a message is no longer in flight, or until the limit
+// is raised. [EXT-7, EXT-8]
+func TestInFlightLimitHoldsPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.tag("orders", "tenaq:max-in-flight", "1")
+		for _, body := range []string{"one", "two", "three", "four"} {
+			r.send("orders", body)
+		}
+		h := r.take("orders", 10)
+		r.begin(receiveOp("orders", 0)).wantAt(0, "")
+		poll := r.begin(receiveOp("orders", 20))
+		time.Sleep(time.Second)
+		poll.wantWaiting()
+		r.do(deleteOp("orders", h))
+		poll.wantAt(time.Second, "two")
+
+		poll = r.begin(receiveOp("orders", 20))
+		time.Sleep(time.Second)
+		poll.wantWaiting()
+		r.tag("orders", "tenaq:max-in-flight", "2")
+		poll.wantAt(time.Second, "three")
+
+		// The timeout of the second message ends thirty seconds after its receive.
+		r.begin(receiveOp("orders", 20)).wantAt(20*time.Second, "")
+		r.begin(receiveOp("orders", 20)).wantAt(9*time.Second, "four")
+	})
+}
+
+// A message in flight that expires makes room. [EXT-7, LIM-4]
+func TestExpiryMakesRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.create("brief", "MessageRetentionPeriod", "60")
+		r.tag("brief", "tenaq:max-in-flight", "1")
+		r.send("brief", "old")
+		r.take("brief", 600)
+		time.Sleep(55 * time.Second)
+		r.send("brief", "new")
+		poll := r.begin(receiveOp("brief", 20))
+		time.Sleep(4999 * time.Millisecond)
+		poll.wantWaiting()
+		time.Sleep(time.Millisecond)
+		r.attribute("brief", "ApproximateNumberOfMessages") // any command on the queue notices
+		poll.wantAt(5*time.Second, "new")
+	})
+}
+
+// Consumers that always wait get what the rate allows, and one message more at once.
+// [EXT-12, EXT-13, EXT-14]
+func TestRateIsMet(t *testing.T) {
+	for _, test := range []struct {
+		rate string
+		want int // deliveries in a minute
+	}{{"50/s", 3000}, {"7", 420}, {"6/m", 6}, {"90/m", 90}, {"100/h", 1}} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.tag("orders", "tenaq:rate", test.rate)
+			for range 40 {
+				r.send("orders", "again and again")
+			}
+			began, got := time.Now(), 0
+			for time.Since(began) < time.Minute {
+				op := &engine.ReceiveMessage{Queue: named("orders"), Max: number(10),
+					Visibility: number(0), Wait: number(1)}
+				if err := r.Do(context.Background(), op); err != nil {
+					t.Fatal(err)
+				}
+				if time.Since(began) < time.Minute {
+					got += len(op.Messages)
+				}
+			}
+			if got < test.want || got > test.want+1 {
+				t.Errorf("%s: %d deliveries in a minute, want %d, and one more at once",
+					test.rate, got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,160 @@
+package enginetest
+
+import (
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tenaq/internal/engine"
+)
+
+// The tags that switch extensions on, as users write them.
+const (
+	historyTag    = "tenaq:history"
+	inFlightTag   = "tenaq:max-in-flight"
+	perGroupTag   = "tenaq:max-in-flight-per-group"
+	pausedTag     = "tenaq:paused"
+	rateTag       = "tenaq:rate"
+	strictHandles = "tenaq:strict-handles"
+)
+
+// tagged returns the value of a tag.
+func (q *modelQueue) tagged(key string) (value string, ok bool) {
+	for _, t := range q.tags {
+		if t.Key == key {
+			return t.Value, true
+		}
+	}
+	return "", false
+}
+
+// is reports whether a queue has a tag, whatever its value.
+func (q *modelQueue) is(key string) bool {
+	_, ok := q.tagged(key)
+	return ok
+}
+
+// most is the number that a tag names; without the tag it is otherwise.
+func (q *modelQueue) most(key string, otherwise int64) int64 {
+	if value, ok := q.tagged(key); ok {
+		n, _ := strconv.ParseInt(value, 10, 64)
+		return min(n, otherwise)
+	}
+	return otherwise
+}
+
+// hasRoom reports whether a tag lets a receive have one more message of a group. [EXT-10]
+func (q *modelQueue) hasRoom(picked []*modelMessage, msg *modelMessage) bool {
+	most := q.most(perGroupTag, 10)
+	for _, other := range picked {
+		if q.fifo() && other.entry.Group.Value == msg.entry.Group.Value {
+			most--
+		}
+	}
+	return most > 0
+}
+
+// A modelHand is what a receive has delivered of a queue with a rate.
+type modelHand struct{ at, messages int64 }
+
+// rate is how many messages a queue may deliver in a millisecond; nil for any number.
+func (q *modelQueue) rate() *big.Rat {
+	value, ok := q.tagged(rateTag)
+	if !ok {
+		return nil
+	}
+	count, period, _ := strings.Cut(value, "/")
+	n, _ := strconv.ParseInt(count, 10, 64)
+	return big.NewRat(n, map[string]int64{"": 1000, "s": 1000, "m": 60_000, "h": 3_600_000}[period])
+}
+
+// tokens is how many messages a queue with a rate may deliver now, and when there will be one if it
+// is none. It plays all deliveries again: tokens come with time, and there are never more than those
+// of a second, or one. [EXT-13]
+func (q *modelQueue) tokens(now int64) (n, next int64) {
+	rate := q.rate()
+	most, level := new(big.Rat).Mul(rate, big.NewRat(1000, 1)), big.NewRat(1, 1)
+	if most.Cmp(big.NewRat(1, 1)) < 0 {
+		most.SetInt64(1)
+	}
+	before := now
+	refill := func(at int64) {
+		level.Add(level, new(big.Rat).Mul(rate, big.NewRat(at-before, 1)))
+		if before = at; level.Cmp(most) > 0 {
+			level.Set(most)
+		}
+	}
+	for i, h := range q.handed {
+		if i == 0 {
+			before = h.at
+		}
+		refill(h.at)
+		level.Sub(level, big.NewRat(h.messages, 1))
+	}
+	refill(now)
+	if n = new(big.Int).Quo(level.Num(), level.Denom()).Int64(); n > 0 {
+		return n, 0
+	}
+	lacks := new(big.Rat).Sub(big.NewRat(1, 1), level)
+	lacks.Quo(lacks, rate)
+	wait := new(big.Int).Add(lacks.Num(), new(big.Int).Sub(lacks.Denom(), big.NewInt(1)))
+	return 0, now + wait.Quo(wait, lacks.Denom()).Int64()
+}
+
+// retag sets or removes tags. Another rate begins anew: 5 is the same as 5/s, and 60/m is not the
+// same as 1/s. [EXT-15]
+func (q *modelQueue) retag(change func()) {
+	rate := func() string {
+		value, _ := q.tagged(rateTag)
+		return strings.TrimSuffix(value, "/s")
+	}
+	before := rate()
+	if change(); rate() != before {
+		q.handed = nil
+	}
+}
+
+// untag removes tags.
+func (q *modelQueue) untag(keys []string) {
+	q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool { return slices.Contains(keys, t.Key) })
+}
+
+// extension switches an extension on or off. A pause ends soon, because little happens in it.
+func (g *Generator) extension(q string) {
+	tag, values := strictHandles, []string{"true"}
+	switch g.r.IntN(8) {
+	case 0:
+		g.emit("tag q=%s %s=true", q, pausedTag)
+		g.emit("send q=%s%s", q, g.message(q))
+		g.emit("receive q=%s max=10%s", q, g.maybe("wait", "0", "20"))
+		g.emit("advance %s", g.one("1ms", "1s", "30s"))
+		g.emit("receive q=%s%s", q, g.attempt(q))
+		g.emit("untag q=%s %s", q, pausedTag)
+		return
+	case 1:
+	case 2:
+		tag, values = rateTag, []string{"1", "2/s", "10", "50/s", "90/m", "1/m", "7/m", "100000/h"}
+		if !g.chance(3) { // a rate ends soon, because little is received meanwhile
+			g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+			for range 1 + g.r.IntN(4) {
+				g.emit("receive q=%s vt=0 max=%s%s%s", q, g.one("1", "3", "10"), g.attempt(q),
+					g.maybe("wait", "0", "20"))
+				g.emit("advance %s", g.one("1ms", "99ms", "500ms", "1s", "10s", "1m"))
+			}
+			g.emit("untag q=%s %s", q, tag)
+			return
+		}
+	case 3, 4:
+		tag, values = inFlightTag, []string{"1", "2", "3", "10", "12", "120000"}
+	default:
+		if tag, values = perGroupTag, []string{"1", "2", "9"}; !isFIFO(q) {
+			tag, values = inFlightTag, []string{"4", "11"}
+		}
+	}
+	if g.chance(3) {
+		g.emit("untag q=%s %s", q, tag)
+		return
+	}
+	g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+}

@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"tenaq/internal/work/extension"
+)
+
+// checkExtensions says what tags of a queue switch on, and which of them contradict each other or
+// the attributes of the queue.
+func checkExtensions(q *Examined) Finding {
+	if q.untold != nil {
+		return unchecked("allow sqs:ListQueueTags on it", "%v", q.untold)
+	}
+	var on extension.Set
+	var says []string
+	for _, tag := range slices.Sorted(maps.Keys(q.tags)) {
+		on.Add(tag, q.tags[tag])
+		if text := extension.Explain(tag, q.tags[tag]); text != "" {
+			says = append(says, text)
+		}
+	}
+	if len(says) == 0 {
+		return Finding{}
+	}
+	retention, _ := q.seconds("MessageRetentionPeriod")
+	no := on.Contradictions(extension.Queue{Name: q.Name, Dead: q.IsDead,
+		Retention: retention.Milliseconds()})
+	if len(no) > 0 {
+		var facts, dos []string
+		for _, c := range no {
+			facts, dos = append(facts, c.Says), append(dos, c.Do)
+		}
+		return warning(strings.Join(dos, "; "), "%s", strings.Join(facts, "; "))
+	}
+	return fine("%s", strings.Join(says, "; "))
+}

@@ -1,0 +1,43 @@
+package extension
+
+import "fmt"
+
+// A Queue is what tags may contradict besides each other.
+type Queue struct {
+	Name      string
+	Dead      bool  // dead letters of other queues come here
+	Retention int64 // in milliseconds; zero if it is not known
+}
+
+// A Contradiction is a tag that cannot have its effect, or whose effect is easily forgotten.
+type Contradiction struct {
+	Says string // what is so
+	Do   string // what to do about it
+}
+
+// Contradictions returns what is wrong with the extensions of a queue as a whole. Each tag is valid
+// by itself.
+func (s *Set) Contradictions(q Queue) (found []Contradiction) {
+	untag := func(tag string) string { return "tenaq queue untag " + q.Name + " " + tag }
+	if s.Paused {
+		c := Contradiction{"paused: no message is delivered, and messages expire meanwhile",
+			"tenaq queue resume " + q.Name}
+		if q.Dead {
+			c.Says = "paused, and dead letters come here: a redriver or a consumer gets none of them"
+		}
+		found = append(found, c)
+	}
+	if most := s.MaxInFlight; most > 0 && s.MaxInFlightPerGroup > most {
+		found = append(found, Contradiction{fmt.Sprintf("%s=%d has no effect, because %s=%d allows fewer",
+			MaxInFlightPerGroup, s.MaxInFlightPerGroup, MaxInFlight, most),
+			"raise " + MaxInFlight + ", or: " + untag(MaxInFlightPerGroup)})
+	}
+	if r := s.Rate; r.Messages > 0 && q.Retention > 0 && r.Interval() >= q.Retention {
+		found = append(found, Contradiction{fmt.Sprintf("%s=%s delivers one message in %s, and messages are kept for %s: most of them expire first",
+			RateTag, r, seconds(r.Interval()), seconds(q.Retention)),
+			"raise " + RateTag + ", or MessageRetentionPeriod"})
+	}
+	return found
+}
+
+func seconds(ms int64) string { return inUnits(ms-ms%1000, periods) }
