@@ -1,0 +1,127 @@
+package sdk
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+)
+
+// tagged creates a queue with tags and sends it messages.
+func (n *node) tagged(name string, tags map[string]string, bodies ...string) (url string) {
+	n.t.Helper()
+	out, err := n.CreateQueue(n.t.Context(), &sqs.CreateQueueInput{QueueName: &name, Tags: tags})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, body := range bodies {
+		if _, err := n.SendMessage(n.t.Context(), &sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: &body}); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	return *out.QueueUrl
+}
+
+// take receives up to ten messages and keeps them for a time in seconds.
+func (n *node) take(url string, wait, visibility int32) []types.Message {
+	n.t.Helper()
+	out, err := n.ReceiveMessage(n.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 10,
+		WaitTimeSeconds: wait, VisibilityTimeout: visibility})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return out.Messages
+}
+
+// The SDK switches extensions on with tags and sees them work. [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12]
+func TestExtensions(t *testing.T) {
+	n := start(t, nil)
+
+	url := n.tagged("paused", map[string]string{"tenaq:paused": "true"}, "hello")
+	if got := n.take(url, 0, 30); len(got) > 0 {
+		t.Errorf("a paused queue delivers %d messages", len(got))
+	}
+	poll := n.poll(t.Context(), url, 20)
+	begun()
+	if _, err := n.UntagQueue(t.Context(), &sqs.UntagQueueInput{QueueUrl: &url, TagKeys: []string{"tenaq:paused"}}); err != nil {
+		t.Fatal(err)
+	}
+	woken(t, "the end of a pause", <-poll, "hello")
+
+	url = n.tagged("strict", map[string]string{"tenaq:strict-handles": "true"}, "hello")
+	old := n.take(url, 20, 0)[0]
+	newest := n.take(url, 20, 30)[0]
+	_, err := n.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: old.ReceiptHandle})
+	refused, ok := errors.AsType[smithy.APIError](err)
+	if !ok || refused.ErrorCode() != "InvalidParameterValue" || !strings.HasSuffix(refused.ErrorMessage(), "The receipt handle has expired.") {
+		t.Errorf("a delete with an older handle: got %v, want InvalidParameterValue", err)
+	}
+	if _, err := n.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: newest.ReceiptHandle}); err != nil {
+		t.Errorf("a delete with the newest handle: %v", err)
+	}
+
+	url = n.tagged("few", map[string]string{"tenaq:max-in-flight": "1"}, "one", "two")
+	first := n.take(url, 20, 600)
+	if got := n.take(url, 0, 600); len(first) != 1 || len(got) > 0 {
+		t.Fatalf("the limit is 1 message in flight: got %d and %d", len(first), len(got))
+	}
+	poll = n.poll(t.Context(), url, 20)
+	begun()
+	if _, err := n.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: first[0].ReceiptHandle}); err != nil {
+		t.Fatal(err)
+	}
+	woken(t, "a delete at the limit", <-poll, "two")
+
+	// One message comes at once and the others in their time, however many are asked for.
+	url = n.tagged("slow", map[string]string{"tenaq:rate": "20/s"}, "again and again", "and again")
+	began, got := time.Now(), 0
+	for got < 21 {
+		got += len(n.take(url, 20, 0))
+	}
+	if took := time.Since(began); took < time.Duration(got-1)*time.Second/20 {
+		t.Errorf("%d deliveries at 20/s took %v", got, took)
+	}
+
+	_, err = n.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"tenaq:nothing": "1"}})
+	if err == nil || !strings.Contains(err.Error(), "This server has no extension named by the tag tenaq:nothing; leave the tag out.") {
+		t.Errorf("an unknown tag: got %v", err)
+	}
+}
+
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10]
+func TestExtensionsWithAWSCommandLine(t *testing.T) {
+	if _, err := exec.LookPath("aws"); err != nil {
+		t.Skip("the AWS command line is not installed")
+	}
+	n := start(t, nil)
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("aws", append([]string{"--endpoint-url", "http://" + n.server.Addr(), "--region", "us-east-1", "--output", "text", "sqs"}, args...)...)
+		cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=secret", "AWS_CONFIG_FILE=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("aws sqs %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	url := run("create-queue", "--queue-name", "line.fifo", "--attributes", "FifoQueue=true,ContentBasedDeduplication=true",
+		"--tags", "tenaq:max-in-flight-per-group=1", "--query", "QueueUrl")
+	run("tag-queue", "--queue-url", url, "--tags", "tenaq:paused=true")
+	for _, body := range []string{"one", "two"} {
+		run("send-message", "--queue-url", url, "--message-body", body, "--message-group-id", "g")
+	}
+	receive := []string{"receive-message", "--queue-url", url, "--max-number-of-messages", "10", "--query", "Messages[].Body"}
+	if got := run(receive...); got != "None" {
+		t.Errorf("a paused queue delivers %q", got)
+	}
+	run("untag-queue", "--queue-url", url, "--tag-keys", "tenaq:paused")
+	if got := run(receive...); got != "one" {
+		t.Errorf("a queue with one message of a group in flight at most delivers %q", got)
+	}
+}
