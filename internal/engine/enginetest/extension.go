@@ -70,8 +70,8 @@ func (q *modelQueue) rate() *big.Rat {
 }
 
 // tokens is how many messages a queue with a rate may deliver now, and when there will be one if it
-// is none. It plays all deliveries again: tokens come with time, and there are never more than those
-// of a second, or one. [EXT-13]
+// is none. It plays all deliveries again: tokens come with time, and there are never more than
+// those of a second, or one. [EXT-13]
 func (q *modelQueue) tokens(now int64) (n, next int64) {
 	rate := q.rate()
 	most, level := new(big.Rat).Mul(rate, big.NewRat(1000, 1)), big.NewRat(1, 1)
@@ -117,7 +117,9 @@ func (q *modelQueue) retag(change func()) {
 
 // untag removes tags.
 func (q *modelQueue) untag(keys []string) {
-	q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool { return slices.Contains(keys, t.Key) })
+	q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool {
+		return slices.Contains(keys, t.Key)
+	})
 }
 
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
