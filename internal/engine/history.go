@@ -303,7 +303,7 @@ func Histories(
 			return names, last
 		}
 		last = name.Name
-		if _, keeps := searchTag(stored.Tags, row.HistoryTag); keeps && stored.Deleted == 0 {
+		if _, keeps := searchTag(stored.Tags, extension.History); keeps && stored.Deleted == 0 {
 			names = append(names, name)
 		}
 	}
