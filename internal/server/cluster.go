@@ -184,7 +184,7 @@ func (s *Server) importAlarms(b *broker.Broker) error {
 // runNode serves until ctx is done. It hands over the lead before it stops.
 func (s *Server) runNode(ctx context.Context) error {
 	running, stop := context.WithCancel(context.Background())
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	var node sync.WaitGroup
 	node.Go(func() {
 		if err := s.node.Run(running); err != nil {

@@ -59,7 +59,40 @@ func (c *Config) complete() error {
 	case !loopback && c.TimeScale != 1: // [CLOCK-15]
 		return configError("time scale %v on %s: scaled time is for tests on 127.0.0.1 only; leave --time-scale out", c.TimeScale, c.Listen)
 	}
+	if err := c.completeConsole(loopback); err != nil {
+		return err
+	}
 	return c.completeAlarms(loopback)
+}
+
+// completeConsole decides where the console is. [CONSOLE-1]
+func (c *Config) completeConsole(loopback bool) error {
+	switch c.Console {
+	case "", "auto":
+		c.Console = "off"
+		if loopback {
+			c.Console = "on"
+		}
+	case "on", "off":
+	default:
+		own, err := isLoopback(c.Console)
+		switch {
+		case err != nil:
+			return configError("console %q is neither auto, on, off nor an address like 127.0.0.1:9328: correct --console", c.Console)
+		case !own && !c.AllowUnauthenticated && c.Credentials == nil:
+			return configError("without credentials anyone who reaches %s can read and delete every message: "+
+				"give --console an address of 127.0.0.1, or accept that with --allow-unauthenticated", c.Console)
+		}
+	}
+	return nil
+}
+
+// ownConsole returns the address that only the console has; empty for none.
+func (c *Config) ownConsole() string {
+	if c.Console == "on" || c.Console == "off" {
+		return ""
+	}
+	return c.Console
 }
 
 // oneSentence reports one fault at a time, through exitOnFault when fatal is nil. Several
@@ -116,8 +149,10 @@ func (c *Config) hosts() []string {
 		}
 		hosts = append(hosts, strings.ToLower(strings.Trim(h, "[]")))
 	}
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
-		hosts = append(hosts, strings.ToLower(host))
+	for _, address := range []string{c.Listen, c.ownConsole()} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			hosts = append(hosts, strings.ToLower(host))
+		}
 	}
 	if u, err := url.Parse(c.PublicURL); err == nil && u.Host != "" {
 		hosts = append(hosts, strings.ToLower(u.Hostname()))

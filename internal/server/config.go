@@ -22,6 +22,11 @@ type Config struct {
 	// means none.
 	AdminListen string
 
+	// Console says where the console is: "on" is the address of the SQS API, "off" nowhere, "auto",
+	// also when empty, "on" if Listen is loopback and else "off"; anything else is an address of
+	// its own. [CONSOLE-1]
+	Console string
+
 	// HeapBallast is how many bytes of the heap exist only to pace the garbage collector and have
 	// no memory behind them. Metrics leave them out.
 	HeapBallast int

@@ -23,6 +23,9 @@ func (s *Server) frontPage(w http.ResponseWriter, r *http.Request, admin bool) {
 		sqs = scheme + "://" + reached(s.Addr(), r.Host)
 	}
 	fmt.Fprintf(&b, ": a queue that speaks the Amazon SQS protocol\n\nSQS API:  %s\n", sqs)
+	if s.cfg.Console == "on" {
+		fmt.Fprintf(&b, "  console  %s/console/\n", sqs)
+	}
 	fmt.Fprintf(&b, "  queues   %s/v1/queues\n  alarms   %[1]s/v1/alarms\n", sqs)
 	if a := s.AdminAddr(); open && a != "" {
 		a = reached(a, r.Host)

@@ -14,6 +14,7 @@ import (
 	"tenaq/internal/api/sqs"
 	"tenaq/internal/api/sts"
 	"tenaq/internal/api/v1"
+	"tenaq/internal/console"
 	"tenaq/internal/door/auth"
 )
 
@@ -48,14 +49,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, absent http.Hand
 // them.
 func (s *Server) withHealth(api, health http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.cfg.Console == "on" && console.Is(r) {
+			s.serveConsole(w, r)
+			return
+		}
 		front := isFront(r)
 		if r.URL.Path != "/_localstack/health" && !front {
 			api.ServeHTTP(w, r)
 			return
 		}
-		if err := s.door.Public(r); err != nil {
-			refusal, _ := errors.AsType[*auth.Error](err)
-			http.Error(w, refusal.Message, http.StatusForbidden)
+		if forbidden(w, s.door.Public(r)) {
 			return
 		}
 		if front {
@@ -64,6 +67,16 @@ func (s *Server) withHealth(api, health http.Handler) http.Handler {
 		}
 		health.ServeHTTP(w, r)
 	})
+}
+
+// forbidden answers an error of the door, and reports whether there was one.
+func forbidden(w http.ResponseWriter, err error) bool {
+	if err == nil {
+		return false
+	}
+	refusal, _ := errors.AsType[*auth.Error](err)
+	http.Error(w, refusal.Message, http.StatusForbidden)
+	return true
 }
 
 // oneLength has the SQS API refuse every request whose end is ambiguous, whatever API it is for.

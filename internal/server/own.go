@@ -22,8 +22,10 @@ func Actions() []string {
 
 // URL returns the address at which this process reaches the SQS API, also if that listens on all
 // addresses.
-func (s *Server) URL() string {
-	addr := s.Addr()
+func (s *Server) URL() string { return s.reachable(s.Addr()) }
+
+// reachable makes a URL of a listen address.
+func (s *Server) reachable(addr string) string {
 	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
 		addr = net.JoinHostPort("127.0.0.1", port)
 	}

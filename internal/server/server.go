@@ -53,6 +53,9 @@ type Server struct {
 	listener, adminListener net.Listener
 	http, adminHTTP         *http1.Server
 
+	consoleListener net.Listener // nil unless the console has an address of its own
+	consoleHTTP     *http1.Server
+
 	handlers sync.WaitGroup // requests of the SQS API that are being answered
 	stopping atomic.Bool
 
@@ -89,6 +92,9 @@ func (s *Server) open() (err error) {
 		if s.adminListener, err = net.Listen("tcp", s.cfg.AdminListen); err != nil {
 			return listenError("admin-listen", s.cfg.AdminListen, err)
 		}
+	}
+	if err := s.openConsole(); err != nil {
+		return err
 	}
 	if err := checkDataDir(s.cfg.DataDir); err != nil {
 		return err
@@ -131,7 +137,9 @@ func (s *Server) open() (err error) {
 	if s.cfg.Credentials == nil {
 		health.Version = s.cfg.Version // anyone may read the page
 	}
-	s.http = s.newHTTP(s.withHealth(s.services(), v1.LocalStackHealth(health)))
+	services := s.services()
+	s.http = s.newHTTP(s.withHealth(services, v1.LocalStackHealth(health)))
+	s.consoleHTTP = s.newHTTP(s.consoleOnly(services))
 	health.Metrics = http.HandlerFunc(s.serveMetrics)
 	s.adminHTTP = s.newHTTP(s.noWebPages(v1.Admin(health)))
 	return nil
@@ -231,7 +239,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.single.open(ctx)
-	return s.serve(ctx, make(chan error, 2))
+	return s.serve(ctx, make(chan error, 3))
 }
 
 // serve answers requests until ctx is done, or until an address or what else there is has failed.
@@ -241,11 +249,16 @@ func (s *Server) serve(ctx context.Context, failed chan error) error {
 			failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
 		}
 	}
-	listener := s.listener
-	if s.certificate != nil {
-		listener = tls.NewListener(listener, s.certificate.config())
+	secured := func(l net.Listener) net.Listener {
+		if s.certificate != nil {
+			return tls.NewListener(l, s.certificate.config())
+		}
+		return l
 	}
-	go serve(s.http, listener)
+	go serve(s.http, secured(s.listener))
+	if s.consoleListener != nil {
+		go serve(s.consoleHTTP, secured(s.consoleListener))
+	}
 	if s.adminListener != nil {
 		go serve(s.adminHTTP, s.adminListener)
 	}
@@ -286,8 +299,9 @@ func (s *Server) drain() {
 			s.cfg.Logger.Info("lead not handed over: the other nodes elect a leader", "error", err)
 		}
 	}
-	err := s.http.Shutdown(ctx)
+	err := cmp.Or(s.http.Shutdown(ctx), s.consoleHTTP.Shutdown(ctx))
 	if err != nil {
+		s.consoleHTTP.Close()
 		s.http.Close() // suspended polls may be waiting for budget that these requests hold
 	}
 	if v != nil {
@@ -300,7 +314,7 @@ func (s *Server) drain() {
 }
 
 func (s *Server) close() {
-	for _, l := range []net.Listener{s.listener, s.adminListener} {
+	for _, l := range []net.Listener{s.listener, s.adminListener, s.consoleListener} {
 		if l != nil {
 			l.Close()
 		}

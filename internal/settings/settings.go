@@ -56,6 +56,14 @@ var allSettings = []setting{
 			}
 			return cli.CheckAddress(v)
 		}},
+	{"console", "where", "console: auto, on, off or an address", "auto",
+		func(s *settings, v string) error {
+			s.Console = v
+			if v == "auto" || v == "on" || v == "off" {
+				return nil
+			}
+			return cli.CheckAddress(v)
+		}},
 	{"queue-metrics", "", "metrics for each queue", "true",
 		func(s *settings, v string) error {
 			each, err := parseBool(v)

@@ -30,8 +30,8 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Short: "Run the queue",
 		Long: `Run the queue: serve the SQS API until stopped.
 
-One line on standard output reports that the server is ready; the log goes to
-standard error. SIGTERM and SIGINT stop it: waiting receives return empty,
+One line on standard output reports that the server is ready, and where its
+console for the browser is; the log goes to standard error. SIGTERM and SIGINT stop it: waiting receives return empty,
 accepted requests are completed, and it exits with 0 within ten seconds. A
 second signal stops it at once and loses nothing that was acknowledged.
 
@@ -129,7 +129,11 @@ func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Con
 	if a.JSON {
 		return a.PrintJSONLine(map[string]string{
 			"version": c.Version, "url": url, "adminUrl": adminURL, "dataDir": c.DataDir,
+			"consoleUrl": s.ConsoleURL(),
 		})
+	}
+	if console := s.ConsoleURL(); console != "" {
+		where = "console on " + console + ", " + where
 	}
 	_, err := fmt.Fprintf(a.Stdout, "tenaq %s ready: SQS on %s, %s, data in %s\n", c.Version, url,
 		where, c.DataDir)

@@ -13,6 +13,8 @@ var errNoMessage = &Error{http.StatusNotFound, "MessageNotFound",
 type foundIn struct {
 	ID   string `path:"id" doc:"messageId or lineageId"`
 	Body int    `query:"body" range:"0,1048576" doc:"bytes of the body to show"`
+
+	Attributes bool `query:"attributes" doc:"show message attributes"`
 }
 
 // found answers GET /v1/messages/{id}. It always shows what workers wrote about the message.
@@ -38,7 +40,7 @@ func (c *call) found(in foundIn) (m message, err error) {
 		return m, err
 	}
 	m = c.shown(&op.Message)
-	if m.Queue = op.Queue.Name; !c.addContent(&m, &op.Message, in.Body) {
+	if m.Queue = op.Queue.Name; !c.addContent(&m, &op.Message, in.Body, in.Attributes) {
 		return m, errNoMessage // it was removed since
 	}
 	return m, nil

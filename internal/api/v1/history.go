@@ -160,11 +160,8 @@ func shownOutcome(o *engine.Outcome, body int, attributes bool) outcome {
 	if o.Dedup != "" {
 		s.Sequence = engine.Sequence(o.Seq).String()
 	}
-	if attributes && len(o.Content.Attributes) > 0 {
-		s.Attributes = make(map[string]attribute)
-		for _, a := range o.Content.Attributes {
-			s.Attributes[a.Name] = attribute{Type: a.Type, Value: a.String, Base64: a.Binary}
-		}
+	if attributes {
+		s.Attributes = attributesOf(o.Content.Attributes)
 	}
 	if body > 0 {
 		text, cut := beginning(o.Content.Body, body)

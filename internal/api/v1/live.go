@@ -56,6 +56,8 @@ type tick struct {
 	Skipped int64                `json:"skipped,omitempty"` // ticks that the client was too slow for
 	Totals  counted              `json:"totals"`
 	Queues  map[string]liveQueue `json:"queues"`
+
+	SilenceMS int64 `json:"silenceMs"` // since a commit reached the disk
 }
 
 // counted is how many messages were sent, received and deleted since the tick before.
@@ -177,7 +179,8 @@ func (s *liveStream) stream(h *Handler, w http.ResponseWriter) (code string) {
 
 // tick makes the next tick of a stream from a sample.
 func (s *liveStream) tick(now *sample) tick {
-	t := tick{N: now.n, At: now.at.UTC(), Queues: make(map[string]liveQueue)}
+	t := tick{N: now.n, At: now.at.UTC(), Queues: make(map[string]liveQueue),
+		SilenceMS: now.silence.Milliseconds()}
 	if before := s.before; before != nil {
 		t.Skipped = now.n - before.n - 1
 		t.Totals = now.totals.minus(before.totals)

@@ -35,6 +35,8 @@ type sample struct {
 	totals counted
 	counts map[string]counted // since the start
 	depths map[string]*depth
+
+	silence time.Duration // since a commit reached the disk
 }
 
 func newLives(b *broker.Broker, account string) *lives {
@@ -111,7 +113,7 @@ func (l *lives) run() {
 // sample reads the counters and asks the writer where messages are, for at most half a period.
 func (l *lives) sample(streams []*liveStream) *sample {
 	s := &sample{at: time.Now(), counts: make(map[string]counted),
-		depths: make(map[string]*depth)}
+		depths: make(map[string]*depth), silence: l.broker.Silence()}
 	l.broker.Tally().Each(func(t *tally.Queue) {
 		if t.Account != l.account {
 			return

@@ -64,10 +64,9 @@ type message struct {
 	Kind   string    `json:"kind,omitempty"` // the fingerprint of the reason
 	Story  []attempt `json:"story,omitempty"`
 
-	Body    *string `json:"body,omitempty"` // when it was asked for
-	BodyCut bool    `json:"bodyCut,omitempty"`
-
-	Attributes map[string]attribute `json:"attributes,omitempty" doc:"of a sample, as an edit leaves them"`
+	Attributes map[string]attribute `json:"attributes,omitempty" doc:"when they were asked for; of a sample, as an edit leaves them"`
+	Body       *string              `json:"body,omitempty"` // when it was asked for
+	BodyCut    bool                 `json:"bodyCut,omitempty"`
 }
 
 type messagesIn struct {
@@ -78,13 +77,15 @@ type messagesIn struct {
 	Limit int    `query:"limit" range:"1,100" default:"20"`
 	Body  int    `query:"body" range:"0,1048576" doc:"bytes of each body to show"`
 	Trail bool   `query:"trail" doc:"show what workers wrote about the messages"`
+
+	Attributes bool `query:"attributes" doc:"show message attributes"`
 }
 
 // messages answers GET /v1/queues/{queue}/messages. [PEEK-5, PEEK-6, PEEK-10]
 func (c *call) messages(in messagesIn) (list messageList, err error) {
 	op := &engine.Peek{Queue: c.queue(in.Queue), State: engine.MessageState(in.State),
 		After: in.After, At: in.At, Max: in.Limit}
-	contents := in.Body > 0 || in.Trail
+	contents := in.Body > 0 || in.Trail || in.Attributes
 	if contents {
 		op.Bytes = pageBytes
 	}
@@ -101,7 +102,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 	if contents {
 		size := int64(0)
 		for i := range op.Messages {
-			if each := op.Messages[i].Size; in.Body > 0 {
+			if each := op.Messages[i].Size; in.Body > 0 || in.Attributes {
 				size += each
 			} else { // of each content only the trail is kept
 				size = max(size, each)
@@ -113,7 +114,7 @@ func (c *call) messages(in messagesIn) (list messageList, err error) {
 	}
 	for i := range op.Messages {
 		m := c.shown(&op.Messages[i])
-		if contents && !c.addContent(&m, &op.Messages[i], in.Body) {
+		if contents && !c.addContent(&m, &op.Messages[i], in.Body, in.Attributes) {
 			continue // it was removed since
 		}
 		list.Messages = append(list.Messages, m)
@@ -159,12 +160,15 @@ func (c *call) shown(p *engine.Peeked) message {
 	return m
 }
 
-// addContent reads the content of a message, off the writer, and adds it. It reports false when the
-// message has been removed.
-func (c *call) addContent(m *message, p *engine.Peeked, most int) bool {
+// addContent reads the content of a message, off the writer, and adds it, and its attributes if they
+// are wanted. It reports false when the message has been removed.
+func (c *call) addContent(m *message, p *engine.Peeked, most int, attributes bool) bool {
 	content, ok := c.cfg.Broker.ReadContent(p.Delivery)
 	if ok {
 		m.add(&content, most)
+	}
+	if attributes {
+		m.Attributes = attributesOf(content.Attributes)
 	}
 	return ok
 }
@@ -181,6 +185,18 @@ func (m *message) add(content *engine.Content, most int) {
 		body, cut := beginning(content.Body, most)
 		m.Body, m.BodyCut = &body, cut
 	}
+}
+
+// attributesOf shows message attributes; nil when there are none. [PEEK-11]
+func attributesOf(all []engine.Attribute) map[string]attribute {
+	if len(all) == 0 {
+		return nil
+	}
+	shown := make(map[string]attribute)
+	for _, a := range all {
+		shown[a.Name] = attribute{Type: a.Type, Value: a.String, Base64: a.Binary}
+	}
+	return shown
 }
 
 // beginning returns at most most bytes of a body, cut between characters.

@@ -47,7 +47,7 @@ func TestPageWithoutMessages(t *testing.T) {
 // A message that was removed after the look and before its body was read is left out. [PEEK-6]
 func TestBodyIsGone(t *testing.T) {
 	c := &call{Context: t.Context(), Handler: newWorld(t).Handler}
-	if c.addContent(&message{}, &engine.Peeked{Delivery: engine.Delivery{Space: 1, Seq: 7}}, 10) {
+	if c.addContent(&message{}, &engine.Peeked{Delivery: engine.Delivery{Space: 1, Seq: 7}}, 10, true) {
 		t.Error("a message that does not exist has a body")
 	}
 }

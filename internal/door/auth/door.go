@@ -116,6 +116,16 @@ func (d *Door) Public(r *http.Request) error {
 	return refuseWebPages(r, d.cfg.Hosts, &d.host)
 }
 
+// Page is Public for a page that links lead to, which has no data: a browser may follow a link from
+// anywhere to it. [CONSOLE-5]
+func (d *Door) Page(r *http.Request) error {
+	if d.cfg.Credentials == nil && isNavigation(r) && (allowedHost(d.cfg.Hosts, r.Host) ||
+		r.Context().Value(forwardedKey{}) != nil) {
+		return nil
+	}
+	return d.Public(r)
+}
+
 // Sources are the parties that a body counts against before its signature can be verified: the
 // address that it comes from and the key that it claims, empty without credentials. [WIRE-30]
 func (p Pending) Sources(r *http.Request) (address, key string) {

@@ -61,6 +61,13 @@ func fromElsewhere(r *http.Request) bool {
 	return err != nil || page.Host != "" && !sameHost(page.Host, r.Host)
 }
 
+// isNavigation reports whether a browser follows a link, in a window of its own and not in a frame.
+func isNavigation(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
 // allowedHost reports whether a Host header is allowed. Loopback names always are.
 func allowedHost(hosts []string, host string) bool {
 	return hosts == nil || IsLoopback(host) || slices.Contains(hosts, hostname(host))

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	web    = "../web"
+	assets = "../assets"
+)
+
+// What is committed is what the sources give.
+func TestAssets(t *testing.T) {
+	made, _, err := build(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, e := range entries {
+		have = append(have, strings.TrimSuffix(e.Name(), ".gz"))
+	}
+	slices.Sort(have)
+	if want := slices.Sorted(maps.Keys(made)); !slices.Equal(have, want) {
+		t.Fatalf("assets has %v, the sources give %v: run go generate ./internal/console", have, want)
+	}
+	for name, text := range made {
+		got, err := os.ReadFile(filepath.Join(assets, name+".gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, pack(text)) {
+			t.Errorf("%s is not what the sources give: run go generate ./internal/console", name)
+		}
+	}
+}
+
+// Bounds of the files, in bytes. Charts are loaded by the pages that have some.
+const (
+	shellMax  = 2 << 10
+	styleMax  = 20 << 10
+	firstMax  = 90 << 10
+	firstGzip = 32 << 10
+	chartMax  = 60 << 10
+	pageMax   = 150 << 10 // all scripts that a page can load
+	packedMax = 220 << 10 // all files, compressed
+)
+
+func TestBudget(t *testing.T) {
+	made, metafile, err := build(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var meta struct {
+		Outputs map[string]struct {
+			Bytes      int
+			EntryPoint string
+			Imports    []struct{ Path, Kind string }
+		}
+	}
+	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
+		t.Fatal(err)
+	}
+	scripts, packed := 0, 0
+	var first []string // what the page loads before it shows anything
+	var firstPacked int
+	for name, out := range meta.Outputs {
+		base := filepath.Base(name)
+		if strings.HasSuffix(base, ".js") {
+			scripts += out.Bytes
+		}
+		if out.EntryPoint == "main.tsx" {
+			first = append(first, base)
+			for _, i := range out.Imports {
+				if i.Kind == "import-statement" {
+					first = append(first, filepath.Base(i.Path))
+				}
+			}
+		}
+		if strings.HasPrefix(base, "chart-") && out.Bytes > chartMax {
+			t.Errorf("%s has %d bytes, at most %d", base, out.Bytes, chartMax)
+		}
+		if strings.HasSuffix(base, ".css") && out.Bytes > styleMax {
+			t.Errorf("%s has %d bytes, at most %d", base, out.Bytes, styleMax)
+		}
+	}
+	size := 0
+	for _, name := range first {
+		size += len(made[name])
+		firstPacked += len(pack(made[name]))
+	}
+	for _, text := range made {
+		packed += len(pack(text))
+	}
+	t.Logf("shell %d, first script %d (%d compressed), all scripts %d, all files %d compressed",
+		len(made["index.html"]), size, firstPacked, scripts, packed)
+	for _, bound := range []struct {
+		what      string
+		got, most int
+	}{
+		{"the shell", len(made["index.html"]), shellMax},
+		{"the first script", size, firstMax},
+		{"the first script, compressed,", firstPacked, firstGzip},
+		{"all scripts", scripts, pageMax},
+		{"all files, compressed,", packed, packedMax},
+	} {
+		if bound.got == 0 || bound.got > bound.most {
+			t.Errorf("%s: %d bytes, at most %d", bound.what, bound.got, bound.most)
+		}
+	}
+}
+
+// The libraries are as they came, and each has its licence.
+func TestVendored(t *testing.T) {
+	list, err := os.Open(web + "/vendor/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	want := make(map[string]string)
+	for s := bufio.NewScanner(list); s.Scan(); {
+		sum, name, _ := strings.Cut(s.Text(), "  ")
+		want[name] = sum
+	}
+	licensed := make(map[string]bool)
+	err = filepath.WalkDir(web+"/vendor", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(web+"/vendor", name)
+		if rel = filepath.ToSlash(rel); err != nil || rel == "SHA256SUMS" || rel == "README.md" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if sum := sha256.Sum256(text); want[rel] != hex.EncodeToString(sum[:]) {
+			t.Errorf("%s is not as it came from npm", rel)
+		}
+		delete(want, rel)
+		library, _, _ := strings.Cut(rel, "/")
+		licensed[library] = licensed[library] || strings.HasSuffix(rel, "/LICENSE")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range want {
+		t.Errorf("%s is missing", name)
+	}
+	for library, ok := range licensed {
+		if !ok {
+			t.Errorf("%s has no LICENSE", library)
+		}
+	}
+}

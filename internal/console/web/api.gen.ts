@@ -1,0 +1,450 @@
+// The answers of /v1. A test writes this file: go test ./internal/api/v1 -run TestConsoleTypes -rewrite
+
+export interface Action {
+  about: string;
+  action: string;
+  at: string;
+  by: string;
+  number: number;
+  text?: string;
+}
+
+export interface ActionList {
+  actions: Action[];
+  next?: number;
+}
+
+export interface AlarmList {
+  actions: string[];
+  alarms: ShownAlarm[];
+  silences: Silence[];
+}
+
+export interface Attempt {
+  class?: string;
+  ended: string | null;
+  how: string;
+  receive: number;
+  received: string | null;
+  text?: string;
+}
+
+export interface Attribute {
+  base64?: string;
+  type: string;
+  value?: string;
+}
+
+export interface Bye {
+  reason: string;
+  retryMs: number;
+}
+
+export interface Caller {
+  account: string;
+  arn: string;
+  expires?: string;
+  key?: string;
+  token: boolean;
+  user?: string;
+}
+
+export interface Change {
+  alarm: string;
+  at: string;
+  queue?: string;
+  reason: string;
+  state: string;
+  was: string;
+}
+
+export interface ChangeList {
+  changes: Change[];
+}
+
+export interface ClaimView {
+  ageMs: number;
+  attempts: number;
+  fence?: number;
+  key: string;
+  leaseMs?: number;
+  memo?: string;
+  memoBase64?: string;
+  messageId?: string;
+  owner: string;
+  reason?: string;
+  remainingMs?: number;
+  result?: string;
+  resultBase64?: string;
+  state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked";
+  takenOver?: ClaimView;
+}
+
+export interface Counted {
+  deleted: number;
+  received: number;
+  sent: number;
+}
+
+export interface DeadLetters {
+  maxReceiveCount?: number;
+  messages?: number;
+  queue: string;
+}
+
+export interface Depth {
+  delayed: number;
+  inFlight: number;
+  oldestAgeMs: number;
+  visible: number;
+}
+
+export interface Description {
+  allowed: string[];
+  api: string;
+  caller: Caller;
+  features: string[];
+  now: string;
+  server: string;
+  version: string;
+}
+
+export interface Filter {
+  attributes?: { [name: string]: string };
+  before?: string;
+  from?: string;
+  group?: string;
+  id?: string;
+  kind?: string;
+  reason?: string;
+  receivesMax?: number;
+  receivesMin?: number;
+  source?: string;
+  text?: string;
+}
+
+export interface Group {
+  group: string;
+  lineageId: string;
+  messageId: string;
+  messages: number;
+  receiveCount: number;
+  sent: string | null;
+  state: "visible" | "in_flight" | "delayed";
+  visibleAt: string | null;
+  waitMs: number;
+}
+
+export interface GroupList {
+  groups: Group[];
+  next?: string;
+}
+
+export interface Hello {
+  instance: string;
+  periodMs: number;
+}
+
+export interface KeptList {
+  bytes: number;
+  oldest?: string;
+  outcomes: number;
+}
+
+export interface Kind {
+  count: number;
+  first: string | null;
+  kind: string;
+  last: string | null;
+  reason: string;
+  receives: Receives;
+  sample: KindSample;
+}
+
+export interface KindSample {
+  lineageId: string;
+  messageId: string;
+  reason?: string;
+}
+
+export interface LiveQueue {
+  deleted: number;
+  depth?: Depth;
+  received: number;
+  sent: number;
+}
+
+export interface Member {
+  address: string;
+  applied: number;
+  clock: number;
+  commit: number;
+  freeBytes: number;
+  hash: string;
+  id: string;
+  lag: number;
+  role: string;
+  trouble?: string;
+  version: string;
+  voter: boolean;
+}
+
+export interface Message {
+  ageMs: number;
+  attempts?: number;
+  attributes?: { [name: string]: Attribute };
+  body?: string;
+  bodyCut?: boolean;
+  deadLetterSource?: string;
+  deduplicationId?: string;
+  fence: number;
+  firstReceive?: string;
+  firstSent: string | null;
+  generation: number;
+  groupId?: string;
+  key?: string;
+  kind?: string;
+  lastReceive?: string;
+  lineageId: string;
+  messageId: string;
+  place: string;
+  queue?: string;
+  reason?: string;
+  receiveCount: number;
+  redrives?: number;
+  sent: string | null;
+  sequenceNumber?: string;
+  size: number;
+  state: string;
+  story?: Attempt[];
+  visibleAt: string | null;
+}
+
+export interface MessageFate {
+  receiveCount?: number;
+  state: string;
+}
+
+export interface MessageList {
+  messages: Message[];
+  next?: string;
+}
+
+export interface Outcome {
+  attempts?: number;
+  attributes?: { [name: string]: Attribute };
+  body?: string;
+  bodyCut?: boolean;
+  deadLetterSource?: string;
+  deduplicationId?: string;
+  ended: string | null;
+  fence: number;
+  firstReceive?: string;
+  firstSent: string | null;
+  generation: number;
+  groupId?: string;
+  key?: string;
+  kind?: string;
+  lastReceive?: string;
+  lineageId: string;
+  messageId: string;
+  outcome: "deleted" | "expired" | "dead_lettered" | "moved" | "parked" | "replaced" | "removed";
+  reason?: string;
+  receiveCount: number;
+  redrives?: number;
+  sent: string | null;
+  sequenceNumber?: string;
+  size: number;
+  story?: Attempt[];
+  to?: string;
+}
+
+export interface OutcomeList {
+  kept: KeptList;
+  next?: string;
+  outcomes: Outcome[];
+}
+
+export interface Problem {
+  claim?: ClaimView;
+  code: string;
+  detail: string;
+  instance: string;
+  message: string;
+  retryInMs?: number;
+  status: number;
+  title: string;
+  type: string;
+}
+
+export interface Queue {
+  alarms?: number;
+  deadLetters?: DeadLetters;
+  deadLettersOf?: string[];
+  deadLettersOfMore?: boolean;
+  delayed: number;
+  fifo: boolean;
+  inFlight: number;
+  name: string;
+  oldestAgeMs: number;
+  rates?: Rates;
+  url: string;
+  visible: number;
+}
+
+export interface QueueDetail {
+  alarms?: number;
+  arn: string;
+  attributes: { [name: string]: string };
+  deadLetters?: DeadLetters;
+  deadLettersOf?: string[];
+  deadLettersOfMore?: boolean;
+  delayed: number;
+  fifo: boolean;
+  inFlight: number;
+  name: string;
+  oldestAgeMs: number;
+  rates?: Rates;
+  tags: { [name: string]: string };
+  url: string;
+  visible: number;
+}
+
+export interface QueueList {
+  next?: string;
+  queues: Queue[];
+  snapshot?: Snapshot;
+}
+
+export interface Rates {
+  deletedPerS: number;
+  receivedPerS: number;
+  sentPerS: number;
+}
+
+export interface ReasonList {
+  complete: boolean;
+  grouped: number;
+  kinds: (Kind | null)[];
+  next?: string;
+}
+
+export interface Receives {
+  max: number;
+  min: number;
+}
+
+export interface Record {
+  ageMs: number;
+  key: string;
+  ttlMs?: number;
+  value?: string;
+  version: number;
+}
+
+export interface RecordList {
+  next?: string;
+  records: (Record | null)[];
+}
+
+export interface ShownAlarm {
+  acknowledged?: boolean;
+  actions: string[];
+  commands?: string[];
+  description?: string;
+  name: string;
+  queue?: string;
+  reason: string;
+  shipped: boolean;
+  silencedUntil?: string;
+  since: string;
+  state: string;
+}
+
+export interface Silence {
+  match: string;
+  reason?: string;
+  until: string;
+}
+
+export interface Snapshot {
+  ageMs: number;
+  at: string;
+  complete: boolean;
+  from: number;
+  id: number;
+  matched: number;
+  total: number;
+  totals: Totals;
+}
+
+export interface Status {
+  group: string;
+  leader?: string;
+  members: Member[];
+  node: string;
+  term: number;
+  waiting?: Waiting[];
+}
+
+export interface Task {
+  by?: string;
+  confirm?: number;
+  do: "move" | "delete" | "park";
+  done: number;
+  ended?: string;
+  expected?: number;
+  filter?: Filter;
+  id: string;
+  limit?: number;
+  note?: string;
+  queue: string;
+  rate?: number;
+  reason?: string;
+  skipped: number;
+  sqs?: boolean;
+  started: string;
+  state: "RUNNING" | "PAUSED" | "COMPLETED" | "CANCELLING" | "CANCELLED" | "FAILED";
+  to?: string;
+}
+
+export interface TaskCount {
+  bytes: number;
+  complete: boolean;
+  count: number;
+  next?: string;
+  samples: Message[];
+  skipped: number;
+}
+
+export interface TaskList {
+  next?: string;
+  tasks: Task[];
+}
+
+export interface Tick {
+  at: string;
+  n: number;
+  queues: { [name: string]: LiveQueue };
+  silenceMs: number;
+  skipped?: number;
+  totals: Counted;
+}
+
+export interface Totals {
+  alarms: number;
+  delayed: number;
+  deletedPerS: number;
+  inFlight: number;
+  oldestAgeMs: number;
+  receivedPerS: number;
+  sentPerS: number;
+  visible: number;
+}
+
+export interface Waiting {
+  address: string;
+  id: string;
+  trouble?: string;
+  version: string;
+}

@@ -1,0 +1,129 @@
+// Requests to /v1, relative to the page: there is no base path to configure.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Description, Problem } from "./api.gen";
+import { answered, epoch, paused, refused, server, token, unanswered, visible } from "./state";
+
+export const base = new URL("../v1", location.href.split("#")[0]).href;
+
+// Failed is an answer that is no success, or no answer: status 0.
+export class Failed extends Error {
+  constructor(readonly status: number, readonly code: string, message: string) {
+    super(message);
+  }
+}
+
+export type Query = Record<string, string | number | boolean | undefined>;
+
+function address(path: string, query: Query = {}): string {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "" && value !== false) q.set(name, value === true ? "1" : String(value));
+  }
+  const text = q.toString();
+  return base + path + (text ? "?" + text : "");
+}
+
+// request asks the server. It never goes to another address, and carries no cookie.
+export async function request(path: string, query?: Query, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (token.value) headers.set("Authorization", "Bearer " + token.value);
+  let response: Response;
+  try {
+    response = await fetch(address(path, query), {
+      ...init, headers, credentials: "omit", cache: "no-store", redirect: "error",
+    });
+  } catch (e) {
+    if (!init.signal?.aborted) unanswered();
+    throw new Failed(0, "NoAnswer", "The server does not answer.");
+  }
+  answered();
+  if (response.ok) return response;
+  let problem: Partial<Problem> = {};
+  try {
+    problem = await response.json();
+  } catch { /* a proxy answered */ }
+  const text = problem.message ?? `The server answered ${response.status}.`;
+  if (/Token|Signature|Credential/.test(problem.code ?? "") && (response.status === 401 || response.status === 403)) {
+    token.value = "";
+    server.value = null;
+    refused.value = text;
+  }
+  throw new Failed(response.status, problem.code ?? "", text);
+}
+
+export async function get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, query, { signal });
+  return response.json() as Promise<T>;
+}
+
+// post is for the one question that needs a body: how many messages a filter finds. It changes
+// nothing. [CONSOLE-8, TASK-8]
+export async function post<T>(path: string, body: unknown): Promise<T> {
+  const response = await request(path, {}, {
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+  });
+  return response.json() as Promise<T>;
+}
+
+// connect asks who the caller is. Without a token that works only if the server needs none.
+export async function connect(): Promise<void> {
+  try {
+    server.value = await get<Description>("");
+    refused.value = "";
+  } catch (e) {
+    if (e instanceof Failed && e.status > 0 && !refused.value) refused.value = e.message;
+    throw e;
+  }
+}
+
+export interface Asked<T> {
+  data?: T;
+  error?: Failed;
+  slow: boolean; // no answer for a while
+  at: number; // when the data came
+  again(): void;
+}
+
+const slowAfter = 1500;
+
+// useGet reads a path while its screen is open: at once, when the query changes, when the server has
+// come back, and every so many milliseconds. Old data stays until new data is there.
+export function useGet<T>(path: string | null, query: Query = {}, every = 0): Asked<T> {
+  const key = path === null ? "" : address(path, query);
+  const [state, set] = useState<{ key: string; data?: T; error?: Failed; at: number }>({ key, at: 0 });
+  const [slow, setSlow] = useState(false);
+  const [asked, ask] = useState(0);
+  const round = epoch.value;
+  const live = visible.value && !paused.value;
+  const last = useRef(0);
+  useEffect(() => {
+    if (path === null) return;
+    const stop = new AbortController();
+    let timer = 0;
+    const read = async () => {
+      const late = setTimeout(() => setSlow(true), slowAfter);
+      try {
+        const data = await get<T>(path, query, stop.signal);
+        last.current = Date.now();
+        set({ key, data, at: last.current });
+      } catch (e) {
+        if (stop.signal.aborted) return;
+        const error = e instanceof Failed ? e : new Failed(0, "", String(e));
+        set((before) => ({ key, data: before.key === key ? before.data : undefined, error, at: before.at }));
+      } finally {
+        clearTimeout(late);
+      }
+      setSlow(false);
+      if (every && live && !stop.signal.aborted) timer = setTimeout(read, every);
+    };
+    void read();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [key, round, asked, live && every > 0]);
+  const mine = state.key === key;
+  return { data: mine ? state.data : undefined, error: mine ? state.error : undefined, slow, at: state.at,
+    again: () => ask(asked + 1) };
+}

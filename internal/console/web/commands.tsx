@@ -1,0 +1,74 @@
+// The panel with the commands that do the same as the screen.
+
+import { h } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { quote } from "./format";
+import { Copy } from "./parts";
+import { server } from "./state";
+
+export interface Command {
+  words: (string | undefined)[]; // plain words; undefined leaves an option out
+  does: string;
+}
+
+export const commands = signal<Command[]>([]);
+export const commandsOpen = signal(false);
+
+// useCommands says which commands belong to the screen.
+export function useCommands(list: Command[]): void {
+  const key = JSON.stringify(list);
+  useEffect(() => {
+    commands.value = list;
+    return () => {
+      commands.value = [];
+    };
+  }, [key]);
+}
+
+export const cmd = (does: string, ...words: (string | undefined)[]): Command => ({ does, words });
+
+// endpoint is what commands need to find the server that this page is from.
+function endpoint(): string[] {
+  const url = location.origin;
+  return url === "http://127.0.0.1:9324" ? [] : ["--endpoint-url", url];
+}
+
+// line writes a command for a POSIX shell; null if a word cannot be written safely.
+export function line(c: Command): string | null {
+  const words: string[] = [];
+  for (const word of [...c.words, ...endpoint()]) {
+    if (word === undefined) continue;
+    const quoted = quote(word);
+    if (quoted === null) return null;
+    words.push(quoted);
+  }
+  return words.join(" ");
+}
+
+export function CommandList({ list }: { list: Command[] }) {
+  return <ul class="commands">{list.map((c) => {
+    const text = line(c);
+    return <li key={c.does + text}><span class="does">{c.does}</span>
+      {text === null
+        ? <span class="dim">A name here has characters that are not safe to copy into a shell.</span>
+        : <span class="line"><code>{text}</code><Copy text={text} what={`the command: ${c.does}`} /></span>}
+    </li>;
+  })}</ul>;
+}
+
+export function CommandPanel() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const open = commandsOpen.value;
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return <dialog ref={dialog} class="panel" aria-labelledby="commands-title" onClose={() => (commandsOpen.value = false)}>
+    <header><h2 id="commands-title">Commands for this screen</h2>
+      <button type="button" class="small" onClick={() => (commandsOpen.value = false)}>Close</button></header>
+    <p class="dim">They show the same in a terminal. Commands that change something first say what they would do, and do it with <code>--yes</code>.
+      {server.value?.caller.key ? " They sign with your key from the environment." : ""}</p>
+    {open && <CommandList list={commands.value} />}
+  </dialog>;
+}

@@ -1,0 +1,56 @@
+// Alarms: what is wrong, since when, and what to do about it.
+
+import { Fragment, h } from "preact";
+import type { AlarmList, ChangeList, ShownAlarm } from "../api.gen";
+import { useGet } from "../api";
+import { cmd, Command, useCommands } from "../commands";
+import { age, plural } from "../format";
+import { Badge, Choice, Copy, Empty, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
+import { change, link, now, route } from "../state";
+
+const rank = (a: ShownAlarm) => (a.state !== "ALARM" ? 2 : a.silencedUntil || a.acknowledged ? 1 : 0);
+
+export function Alarms() {
+  useTitle("Alarms");
+  const queue = route.value.query.get("queue") ?? "", state = route.value.query.get("state") ?? "";
+  const asked = useGet<AlarmList>("/alarms", { state }, 5000);
+  const past = useGet<ChangeList>("/alarms/history", {}, 10_000);
+  useCommands([cmd("Show the alarms", "tenaq", "alarms", ...(state ? ["--state", state] : [])), cmd("Show how they changed", "tenaq", "alarms", "history"),
+    cmd("Silence the alarms of a queue", "tenaq", "alarms", "silence", (queue || "orders") + "/*", "--for", "2h", "--reason", "moving the database")]);
+  return <Fragment>
+    <h1>Alarms</h1>
+    <div class="filters"><Choice name="State" value={state} set={(v) => change({ state: v })}
+      values={[["", "all that are known"], ["ALARM", "in alarm"], ["OK", "OK"], ["INSUFFICIENT_DATA", "without data"]]} />
+      {queue && <a href={link(["alarms"])}>Show the alarms of all queues</a>}</div>
+    <Wait of={asked}>{(d) => {
+      const all = d.alarms.filter((a) => !queue || a.queue === queue).sort((a, b) => rank(a) - rank(b) || (a.since < b.since ? 1 : -1));
+      return <Fragment>
+        {all.length === 0 && <Empty><Badge kind="good">No alarm</Badge> <p>Built-in alarms are listed here when they are raised, and for a while after.</p></Empty>}
+        <ul class="alarms">{all.map((a) => <One key={a.name} a={a} />)}</ul>
+        {d.silences.length > 0 && <Fragment><h2>Silences</h2><Table name="Silences" rows={d.silences} id={(s) => s.match} columns={[
+          { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> }]} /></Fragment>}
+      </Fragment>;
+    }}</Wait>
+    {past.data && past.data.changes.length > 0 && <Fragment><h2>Changes</h2>
+      <Table name="Changes of alarms" rows={past.data.changes.filter((c) => !queue || c.queue === queue).reverse().slice(0, 50)} id={(c) => c.alarm + c.at + c.state} columns={[
+        { name: "Time", cell: (c) => <Time at={c.at} /> }, { name: "Alarm", cell: (c) => <T text={c.alarm} /> },
+        { name: "State", cell: (c) => <Badge kind={c.state === "ALARM" ? "bad" : c.state === "OK" ? "good" : "idle"}>{c.state}</Badge> },
+        { name: "Reason", wide: true, cell: (c) => <T text={c.reason} /> }]} /></Fragment>}
+  </Fragment>;
+}
+
+function One({ a }: { a: ShownAlarm }) {
+  const raised = a.state === "ALARM";
+  const mine: Command[] = raised && !a.acknowledged ? [cmd("ack", "tenaq", "alarms", "ack", a.name)] : [];
+  return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>
+    <div class="bar"><Badge kind={raised ? "bad" : a.state === "OK" ? "good" : "idle"}>{a.state === "INSUFFICIENT_DATA" ? "no data" : a.state}</Badge>
+      <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} />}
+      <span class="dim">for {age(now.value - Date.parse(a.since))}, since <Time at={a.since} /></span>
+      {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
+    {a.description && <p class="dim"><T text={a.description} /></p>}
+    <p class="why"><T text={a.reason} /></p>
+    {[...(a.commands ?? []), ...mine.map((c) => c.words.join(" "))].length > 0 && <ul class="commands">{[...(a.commands ?? []), ...mine.map((c) => c.words.join(" "))].map((text) =>
+      <li key={text}><span class="line"><code><T text={text} /></code><Copy text={text} what="the command" /></span></li>)}</ul>}
+    {a.actions.length > 0 && <p class="dim">{plural(a.actions.length, "action")}: <T text={a.actions.join(", ")} /></p>}
+  </li>;
+}

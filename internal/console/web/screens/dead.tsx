@@ -1,0 +1,102 @@
+// Dead letters grouped by why they failed, and all queues that have some.
+
+import { Fragment, h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Kind, Queue, QueueList, ReasonList } from "../api.gen";
+import { Failed, get, useGet } from "../api";
+import { cmd, CommandList, useCommands } from "../commands";
+import { count, plural } from "../format";
+import { Age, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
+import { epoch, link } from "../state";
+
+export function DeadQueues() {
+  useTitle("Dead letters");
+  const asked = useGet<QueueList>("/queues", { only: "dead", sort: "visible", desc: true, limit: 100 }, 5000);
+  useCommands([cmd("Show all queues", "tenaq", "peek"), cmd("Group the messages of a dead-letter queue by reason", "tenaq", "dead", "list", "orders-dlq")]);
+  return <Fragment>
+    <h1>Dead letters</h1>
+    <Wait of={asked}>{(d) => d.queues.length === 0
+      ? <Empty>No queue is the dead-letter queue of another one. <code>tenaq queue set orders RedrivePolicy=…</code> names one.</Empty>
+      : <Fragment><Table<Queue> name="Dead-letter queues" rows={d.queues} id={(q) => q.name} columns={[
+        { name: "Queue", wide: true, cell: (q) => <a data-row href={link(["q", q.name, "dead"])}><T text={q.name} /></a> },
+        { name: "Visible", number: true, cell: (q) => count(q.visible) },
+        { name: "In flight", number: true, cell: (q) => count(q.inFlight) },
+        { name: "Oldest", number: true, cell: (q) => <Age ms={q.oldestAgeMs} /> },
+      ]} />{d.snapshot!.matched > d.queues.length && <p class="dim">{plural(d.snapshot!.matched - d.queues.length, "other")}: <a href={link([], { only: "dead", sort: "visible" })}>show all in the overview</a></p>}</Fragment>}
+    </Wait>
+  </Fragment>;
+}
+
+// add joins the kinds of two pages.
+function add(before: Kind[], more: Kind[]): Kind[] {
+  const all = new Map(before.map((k) => [k.kind, k]));
+  const later = (a: string | null, b: string | null) => ((a ?? "") > (b ?? "") ? a : b);
+  for (const k of more) {
+    const b = all.get(k.kind);
+    all.set(k.kind, !b ? k : {
+      ...k, count: b.count + k.count, last: later(b.last, k.last), sample: (b.last ?? "") > (k.last ?? "") ? b.sample : k.sample,
+      first: (b.first ?? "~") < (k.first ?? "~") ? b.first : k.first,
+      receives: { min: Math.min(b.receives.min, k.receives.min), max: Math.max(b.receives.max, k.receives.max) },
+    });
+  }
+  return [...all.values()].sort((a, b) => b.count - a.count);
+}
+
+interface Grouped {
+  kinds: Kind[];
+  grouped: number;
+  next?: string;
+}
+
+export function Dead({ queue }: { queue: string }) {
+  const [got, set] = useState<Grouped | null>(null);
+  const [error, fail] = useState<Failed | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [open, show] = useState("");
+  const load = async (before: Grouped) => {
+    setBusy(true);
+    try {
+      const r = await get<ReasonList>(`/queues/${encodeURIComponent(queue)}/reasons`, { limit: 1000, after: before.next });
+      set({ kinds: add(before.kinds, r.kinds.filter((k) => k !== null)), grouped: before.grouped + r.grouped, next: r.next });
+      fail(null);
+    } catch (e) {
+      if (e instanceof Failed) fail(e);
+    }
+    setBusy(false);
+  };
+  useEffect(() => void load({ kinds: [], grouped: 0 }), [queue, epoch.value]);
+  useCommands([
+    cmd("Group the messages by their reason", "tenaq", "dead", "list", queue),
+    cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", queue, "--text", "timeout"),
+    cmd("Bring all back at the pace of the consumer", "tenaq", "redrive", queue),
+    cmd("Move all messages back", "tenaq", "move", "start", queue),
+  ]);
+  return <Fragment>
+    {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
+    {!got && !error && <div class="loading">Grouping messages…</div>}
+    {got && got.grouped === 0 && <Empty>The queue is empty.</Empty>}
+    {got && got.grouped > 0 && <Fragment>
+      <p class="lead">{plural(got.kinds.length, "kind")} of failure in {got.next ? "the first " : "all "}{plural(got.grouped, "message")}.
+        Messages whose reasons differ only in ids, numbers and times are of one kind.</p>
+      <ul class="kinds">{got.kinds.map((k) => <li key={k.kind} class="kind">
+        <button type="button" data-row class="kindhead" aria-expanded={open === k.kind} onClick={() => show(open === k.kind ? "" : k.kind)}>
+          <b class="number">{count(k.count)}</b>
+          <span class="why">{k.reason ? <T text={k.reason} /> : "(no reason known)"}</span>
+          <span class="dim"><Time at={k.first} /> to <Time at={k.last} /> · {k.receives.min === k.receives.max ? plural(k.receives.min, "receive") : `${k.receives.min} to ${k.receives.max} receives`}</span>
+        </button>
+        {open === k.kind && <div class="kindbody">
+          <p>{k.sample.reason && <Fragment>Latest: <span class="why"><T text={k.sample.reason} /></span>, message </Fragment>}
+            {!k.sample.reason && "A message: "}<MessageLink id={k.sample.messageId} /> · kind <code>{k.kind}</code></p>
+          <CommandList list={[
+            cmd("Send them back to where they came from", "tenaq", "dead", "redrive", queue, "--kind", k.kind),
+            cmd("Park them in another queue", "tenaq", "dead", "park", queue, "--to", parkingOf(queue), "--kind", k.kind),
+            cmd("Delete them", "tenaq", "dead", "delete", queue, "--kind", k.kind),
+            cmd("Correct one of them", "tenaq", "dead", "edit", queue, k.sample.messageId, "--body-file", "fixed.json"),
+          ]} /></div>}
+      </li>)}</ul>
+      {got.next && <More ask={() => void load(got)} busy={busy}>Group more messages</More>}
+    </Fragment>}
+  </Fragment>;
+}
+
+const parkingOf = (queue: string) => queue.replace(/(-dlq)?(\.fifo)?$/, "-parking$2");

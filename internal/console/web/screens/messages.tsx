@@ -1,0 +1,121 @@
+// The message browser: looking receives nothing.
+
+import { Fragment, h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Message, MessageList, TaskCount } from "../api.gen";
+import { Failed, get, post } from "../api";
+import { cmd, useCommands } from "../commands";
+import { age, bytes, count, plain, plural } from "../format";
+import { Choice, Empty, Field, MessageLink, More, State, T, Table, Time } from "../parts";
+import { change, epoch, link, route } from "../state";
+import { MessageView } from "./message";
+
+const page = 50, preview = 200;
+
+export function Messages({ queue, fifo }: { queue: string; fifo: boolean }) {
+  const q = route.value.query;
+  const state = q.get("state") ?? "", text = q.get("text") ?? "", at = q.get("at") ?? "";
+  const [list, set] = useState<Message[] | null>(null);
+  const [next, setNext] = useState<string | undefined>();
+  const [error, fail] = useState<Failed | null>(null);
+  const [busy, setBusy] = useState(false);
+  const path = `/queues/${encodeURIComponent(queue)}/messages`;
+  const load = async (after: string, before: Message[]) => {
+    setBusy(true);
+    try {
+      const got = await get<MessageList>(path, { state, after, limit: page, body: preview, trail: true });
+      set([...before, ...got.messages]);
+      setNext(got.next);
+      fail(null);
+    } catch (e) {
+      if (e instanceof Failed) fail(e);
+    }
+    setBusy(false);
+  };
+  useEffect(() => {
+    set(null);
+    void load("", []);
+  }, [path, state, epoch.value]);
+  useCommands([
+    cmd("Show these messages", "tenaq", "peek", queue, ...(state ? ["--state", state] : []), "--body"),
+    cmd("Everything known about them, as JSON", "tenaq", "peek", queue, "--json", "--body"),
+    cmd("Receive a message: this hides it and counts as a receive", "tenaq", "receive", queue),
+    cmd("Send a message", "tenaq", "send", queue, '{"id": 1}'),
+  ]);
+  const found = list?.filter((m) => !text || has(m, text));
+  return <Fragment>
+    <div class="filters" role="search" aria-label="Messages">
+      <Choice name="State" value={state} set={(v) => change({ state: v, at: undefined })}
+        values={[["", "all"], ["visible", "visible"], ["in_flight", "in flight"], ["delayed", "delayed"], ["blocked", "blocked"]]} />
+      <Field name="Contains" value={text} set={(v) => change({ text: v })} hint="body, id, key, reason" />
+      {list && <span class="matched">{text ? `${count(found!.length)} of ${plural(list.length, "message")} loaded` : `${plural(list.length, "message")} loaded`}</span>}
+    </div>
+    {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
+    {text && <Search queue={queue} text={text} key={text} />}
+    <div class={at ? "split open" : "split"}>
+      <div class="master">
+        {!list && !error && <div class="loading">Loading…</div>}
+        {found?.length === 0 && <Empty>{text ? "None of the loaded messages contains this text." : state ? "No message is in this state." : "The queue is empty."}</Empty>}
+        {found && found.length > 0 && <Table name="Messages" rows={found} id={(m) => m.place} class="messages" of={(m) => (m.place === at ? "true" : undefined)} columns={[
+          { name: "Message", cell: (m) => <a data-row class="mono" href={link(["q", queue, "messages"], { state, text, at: m.place })} title={m.messageId}>{m.messageId.slice(0, 8)}</a> },
+          { name: "Sent", cell: (m) => <Time at={m.sent} /> },
+          { name: "Age", number: true, cell: (m) => age(m.ageMs) },
+          { name: "State", cell: (m) => <State state={m.state} /> },
+          { name: "Receives", number: true, cell: (m) => count(m.receiveCount) },
+          { name: "Size", number: true, cell: (m) => bytes(m.size) },
+          ...(fifo ? [{ name: "Group", cell: (m: Message) => <T text={m.groupId ?? ""} /> }] : []),
+          { name: "Body", wide: true, cell: (m) => <span class="preview">{m.reason && <span class="reason"><T text={m.reason} /> · </span>}{plain((m.body ?? "").replace(/\s+/g, " "))}</span> },
+        ]} />}
+        {next && <More ask={() => void load(next, list ?? [])} busy={busy}>{list?.length === 0 ? "Look further" : "More messages"}</More>}
+      </div>
+      {at && <aside class="detail" aria-label="The message">
+        <div class="bar"><button type="button" class="small" onClick={() => change({ at: undefined })}>Close</button></div>
+        <Place queue={queue} place={at} key={at} />
+      </aside>}
+    </div>
+  </Fragment>;
+}
+
+function has(m: Message, text: string): boolean {
+  const t = text.toLowerCase();
+  return [m.body, m.messageId, m.lineageId, m.key, m.reason, m.groupId, m.kind].some((s) => s?.toLowerCase().includes(t));
+}
+
+// Place shows the message at a place of the queue.
+function Place({ queue, place }: { queue: string; place: string }) {
+  const [m, set] = useState<Message | null | "gone">(null);
+  const [all, more] = useState(false);
+  const [error, fail] = useState("");
+  useEffect(() => {
+    get<MessageList>(`/queues/${encodeURIComponent(queue)}/messages`,
+      { at: place, limit: 1, body: all ? 1 << 20 : 1 << 16, attributes: true, trail: true })
+      .then((l) => set(l.messages[0] ?? "gone"), (e) => fail(String(e.message)));
+  }, [place, all, epoch.value]);
+  if (error) return <div class="problem" role="alert"><T text={error} /></div>;
+  if (m === "gone") return <Empty>The message has left the queue: it was deleted, has expired or moved. Its history may be in <a href={link(["q", queue, "history"])}>History</a>.</Empty>;
+  if (!m) return <div class="loading">Loading…</div>;
+  return <MessageView m={{ ...m, queue }} showAll={() => more(true)} />;
+}
+
+// Search looks through the bodies of the whole queue, some thousand messages at a time.
+function Search({ queue, text }: { queue: string; text: string }) {
+  const [got, set] = useState<TaskCount | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [error, fail] = useState("");
+  const look = async () => {
+    setBusy(true);
+    try {
+      const more = await post<TaskCount>("/tasks/count", { queue, filter: { text }, ...(got?.next ? { after: got.next } : {}) });
+      set({ ...more, count: more.count + (got?.count ?? 0), skipped: more.skipped + (got?.skipped ?? 0), samples: [...(got?.samples ?? []), ...more.samples].slice(0, 10) });
+    } catch (e) {
+      fail(String((e as Error).message));
+    }
+    setBusy(false);
+  };
+  return <div class="search">
+    {error && <div class="problem" role="alert"><T text={error} /></div>}
+    {got && <span>{got.complete ? "" : "At least "}{plural(got.count + got.skipped, "message")} of the queue {got.count + got.skipped === 1 ? "has" : "have"} this text in the body{got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}. </span>}
+    {got?.samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}
+    {(!got || !got.complete) && <button type="button" class="small" disabled={busy} onClick={look}>{busy ? "Searching…" : got ? "Search further" : "Search the bodies of the whole queue"}</button>}
+  </div>;
+}

@@ -1,0 +1,104 @@
+// One queue: its numbers, live charts, where its messages go, settings and tags.
+
+import { Fragment, h } from "preact";
+import type { QueueDetail } from "../api.gen";
+import { useGet, type Asked } from "../api";
+import { Charts } from "../charts";
+import { cmd, useCommands } from "../commands";
+import { age, bytes, count } from "../format";
+import { latest } from "../live";
+import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
+import { link, route } from "../state";
+import { Dead } from "./dead";
+import { Groups } from "./groups";
+import { History } from "./history";
+import { Messages } from "./messages";
+
+const every = 5000;
+
+export function QueuePage() {
+  const [, name = "", tab = ""] = route.value.path;
+  const asked = useGet<QueueDetail>("/queues/" + encodeURIComponent(name), {}, every);
+  const d = asked.data;
+  useTitle(name);
+  const tabs: [string, string, boolean][] = [["", "Queue", true], ["messages", "Messages", true],
+    ["groups", "Groups", d?.fifo ?? name.endsWith(".fifo")], ["dead", d?.deadLettersOf ? "Dead letters" : "Reasons", true],
+    ["history", "History", true], ["settings", "Settings", true]];
+  return <Fragment>
+    <h1><a class="up" href="#/">Queues</a> <span aria-hidden="true" class="dim">/</span> <T text={name} />
+      {d?.fifo && <span class="tag">FIFO</span>}{d?.deadLettersOf && <span class="tag">dead-letter queue</span>}
+      <Seen at={asked.at} every={every} /></h1>
+    <nav class="tabs" aria-label="Parts of the queue">{tabs.filter(([, , has]) => has).map(([to, label]) =>
+      <a key={to} href={link(to ? ["q", name, to] : ["q", name])} aria-current={tab === to ? "page" : undefined}>{label}</a>)}</nav>
+    {tab === "messages" ? <Messages queue={name} fifo={d?.fifo ?? false} key={name} />
+      : tab === "groups" ? <Groups queue={name} key={name} />
+        : tab === "dead" ? <Dead queue={name} key={name} />
+          : tab === "history" ? <History queue={name} tags={d?.tags} key={name} />
+            : tab === "settings" ? <Settings asked={asked} name={name} />
+              : <Summary asked={asked} name={name} />}
+  </Fragment>;
+}
+
+function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
+  const d = asked.data;
+  useCommands([
+    cmd("Show messages without receiving them", "tenaq", "peek", name),
+    cmd("Show the settings", "tenaq", "queue", "show", name),
+    ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", d.deadLetters.queue)] : []),
+    ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", name)] : []),
+    cmd("Send a message", "tenaq", "send", name, '{"id": 1}'),
+  ]);
+  return <Wait of={asked}>{(d) => {
+    const live = latest.value?.queues[name]?.depth ?? d;
+    const dead = d.deadLetters;
+    return <Fragment>
+      <div class="figures">
+        <Figure name="visible">{count(live.visible)}</Figure>
+        <Figure name="in flight">{count(live.inFlight)}</Figure>
+        <Figure name="delayed">{count(live.delayed)}</Figure>
+        <Figure name="oldest"><Age ms={live.oldestAgeMs} /></Figure>
+      </div>
+      <Charts queue={name} />
+      <section class="flow" aria-labelledby="flow"><h2 id="flow">Where messages go</h2>
+        <ul>
+          {d.deadLettersOf && <li>Dead letters come here from {d.deadLettersOf.map((s, i) => <Fragment key={s}>{i > 0 && ", "}<QueueLink name={s} /></Fragment>)}{d.deadLettersOfMore && " and others"}.</li>}
+          {dead ? <li>After {dead.maxReceiveCount ?? "too many"} receives, a message moves to <QueueLink name={dead.queue} tab="dead" />.</li>
+            : !d.deadLettersOf && <li>There is no dead-letter queue: a message that keeps failing is received until its retention ends.</li>}
+          <li>A message that no consumer deletes expires after {age(1000 * Number(d.attributes.MessageRetentionPeriod))}.</li>
+          <li>A received message is hidden for {age(1000 * Number(d.attributes.VisibilityTimeout))}, unless its receive says otherwise.</li>
+        </ul></section>
+    </Fragment>;
+  }}</Wait>;
+}
+
+const seconds = new Set(["VisibilityTimeout", "MessageRetentionPeriod", "DelaySeconds", "ReceiveMessageWaitTimeSeconds", "KmsDataKeyReusePeriodSeconds"]);
+
+function Value({ name, value }: { name: string; value: string }) {
+  if (seconds.has(name)) return <Fragment>{age(1000 * Number(value))}{value !== "0" && <span class="dim"> ({value} s)</span>}</Fragment>;
+  if (name === "MaximumMessageSize") return <Fragment>{bytes(Number(value))}</Fragment>;
+  if (name.endsWith("Timestamp")) return <Time at={Number(value) * 1000} />;
+  if (value.startsWith("{")) return <pre><T text={value} /></pre>;
+  return <T text={value} />;
+}
+
+function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
+  useCommands([
+    cmd("Show the settings", "tenaq", "queue", "show", name),
+    cmd("Change a setting", "tenaq", "queue", "set", name, "VisibilityTimeout=60"),
+    cmd("Set a tag", "tenaq", "queue", "tag", name, "team=payments"),
+    cmd("Keep a history of messages that have ended", "tenaq", "queue", "tag", name, "tenaq:history=7d/1GiB"),
+  ]);
+  return <Wait of={asked}>{(d) => {
+    const settings = Object.entries(d.attributes).filter(([k]) => !k.startsWith("ApproximateNumber")).sort(([a], [b]) => (a < b ? -1 : 1));
+    const tags = Object.entries(d.tags).sort(([a], [b]) => (a < b ? -1 : 1));
+    return <Fragment>
+      <h2>Settings</h2>
+      <dl class="facts">{settings.map(([k, v]) => <Fact key={k} name={k}><Value name={k} value={v} /></Fact>)}
+        <Fact name="URL"><T text={d.url} /></Fact></dl>
+      <h2>Tags</h2>
+      {tags.length === 0 ? <Empty>The queue has no tags.</Empty>
+        : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}</Fact>)}</dl>}
+    </Fragment>;
+  }}</Wait>;
+}
+
