@@ -18,6 +18,9 @@ const binaryMax = 45_000_000
 // clients.
 const bloat = "text/template.(*state).evalField"
 
+// bundler makes the files of the console when the sources change.
+const bundler = "github.com/evanw/esbuild/"
+
 // TestBinary looks at the program that make has built: one file that needs no other, not even a C
 // library, and is small. Outside of make there is none to look at.
 func TestBinary(t *testing.T) {
@@ -40,6 +43,10 @@ func TestBinary(t *testing.T) {
 	if bytes.Contains(program, []byte(bloat)) {
 		t.Errorf("%s holds %s, so the linker keeps all exported methods; who calls it is in the "+
 			"output of: go build -ldflags=-dumpdep", name, bloat)
+	}
+
+	if bytes.Contains(program, []byte(bundler)) {
+		t.Errorf("%s holds %s, which only builds the files of the console", name, bundler)
 	}
 
 	f, err := elf.Open(name)

@@ -48,6 +48,11 @@ var may = map[string][]string{
 	"internal/door/credentials": {"internal/door/policy"},
 	"internal/door/auth":        {"internal/door/credentials", "internal/door/policy", "internal/door/sigv4", "internal/engine"},
 
+	// What a browser gets. Only the command that makes its files knows esbuild, which is never
+	// linked into the program.
+	"internal/console":       {},
+	"internal/console/build": {"github.com/evanw/esbuild/pkg/api"},
+
 	"internal/api/framing": {},
 	"internal/api/handle":  {},
 	"internal/api/http1":   {"internal/api/framing"},
@@ -116,7 +121,7 @@ var may = map[string][]string{
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally", "internal/work/extension",
 	},
 	"internal/server": {
-		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
+		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/console", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
 		"internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor", "internal/observe/tally",
 		"internal/server/backup", "internal/work/sqslimits",
 		"golang.org/x/sys/unix",
@@ -240,6 +245,8 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},
+	// The console in a real browser.
+	"test/console": {"internal/child", "github.com/chromedp/...", "github.com/evanw/esbuild/pkg/api"},
 	// The bugs that tests must notice.
 	"test/mutants": {},
 	// Other people's clients, against a server that verifies signatures.

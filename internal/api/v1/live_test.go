@@ -120,7 +120,7 @@ func TestLive(t *testing.T) {
 		sendTo(t, w, "b", 3)
 		time.Sleep(3 * time.Second / 2) // between two ticks
 		names, last := r.events(t)
-		if fmt.Sprint(names) != "[tick]" || last.Totals.Sent != 5 || last.Queues["a"].Sent != 2 || last.Queues["a"].Depth.Visible != 7 || len(last.Queues) != 2 || last.Queues["gone"].Depth != nil {
+		if fmt.Sprint(names) != "[tick]" || last.Totals.Sent != 5 || last.Queues["a"].Sent != 2 || last.Queues["a"].Depth.Visible != 7 || len(last.Queues) != 2 || last.Queues["gone"].Depth != nil || last.SilenceMS < 0 || last.SilenceMS > 6000 {
 			t.Errorf("after a second: %v, %+v", names, last)
 		}
 		resume := make(chan struct{})

@@ -160,14 +160,14 @@ func (c *call) shown(p *engine.Peeked) message {
 	return m
 }
 
-// addContent reads the content of a message, off the writer, and adds it, and its attributes if they
-// are wanted. It reports false when the message has been removed.
+// addContent reads the content of a message, off the writer, and adds it, and its attributes if
+// they are wanted. It reports false when the message has been removed.
 func (c *call) addContent(m *message, p *engine.Peeked, most int, attributes bool) bool {
 	content, ok := c.cfg.Broker.ReadContent(p.Delivery)
 	if ok {
 		m.add(&content, most)
 	}
-	if attributes {
+	if ok && attributes {
 		m.Attributes = attributesOf(content.Attributes)
 	}
 	return ok

@@ -7,10 +7,15 @@ import { quote } from "./format";
 import { Copy } from "./parts";
 import { server } from "./state";
 
+// A Word is one of ours, or a value of users: what begins with a dash there must not become an option.
+export type Word = string | { value: string };
+
 export interface Command {
-  words: (string | undefined)[]; // plain words; undefined leaves an option out
+  words: Word[];
   does: string;
 }
+
+export const v = (value: string): Word => ({ value });
 
 export const commands = signal<Command[]>([]);
 export const commandsOpen = signal(false);
@@ -26,7 +31,7 @@ export function useCommands(list: Command[]): void {
   }, [key]);
 }
 
-export const cmd = (does: string, ...words: (string | undefined)[]): Command => ({ does, words });
+export const cmd = (does: string, ...words: Word[]): Command => ({ does, words });
 
 // endpoint is what commands need to find the server that this page is from.
 function endpoint(): string[] {
@@ -38,9 +43,9 @@ function endpoint(): string[] {
 export function line(c: Command): string | null {
   const words: string[] = [];
   for (const word of [...c.words, ...endpoint()]) {
-    if (word === undefined) continue;
-    const quoted = quote(word);
-    if (quoted === null) return null;
+    const text = typeof word === "string" ? word : word.value;
+    const quoted = quote(text);
+    if (quoted === null || (typeof word !== "string" && text.startsWith("-"))) return null;
     words.push(quoted);
   }
   return words.join(" ");

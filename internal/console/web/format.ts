@@ -72,6 +72,6 @@ const pad4 = (n: number) => n.toString(16).padStart(4, "0");
 // line has no word that is safe to copy: null.
 export function quote(text: string): string | null {
   if (/[\n\r\t]/.test(text) || text.search(hidden) >= 0) return null;
-  if (/^[\w@%+:,./-]+$/.test(text) && !text.startsWith("-")) return text;
+  if (/^[\w@%+:,./-]+$/.test(text)) return text;
   return "'" + text.replaceAll("'", `'\\''`) + "'";
 }

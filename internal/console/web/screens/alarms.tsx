@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import type { AlarmList, ChangeList, ShownAlarm } from "../api.gen";
 import { useGet } from "../api";
-import { cmd, Command, useCommands } from "../commands";
+import { cmd, line, useCommands, v } from "../commands";
 import { age, plural } from "../format";
 import { Badge, Choice, Copy, Empty, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
 import { change, link, now, route } from "../state";
@@ -16,7 +16,7 @@ export function Alarms() {
   const asked = useGet<AlarmList>("/alarms", { state }, 5000);
   const past = useGet<ChangeList>("/alarms/history", {}, 10_000);
   useCommands([cmd("Show the alarms", "tenaq", "alarms", ...(state ? ["--state", state] : [])), cmd("Show how they changed", "tenaq", "alarms", "history"),
-    cmd("Silence the alarms of a queue", "tenaq", "alarms", "silence", (queue || "orders") + "/*", "--for", "2h", "--reason", "moving the database")]);
+    cmd("Silence the alarms of a queue", "tenaq", "alarms", "silence", v((queue || "orders") + "/*"), "--for", "2h", "--reason", "moving the database")]);
   return <Fragment>
     <h1>Alarms</h1>
     <div class="filters"><Choice name="State" value={state} set={(v) => change({ state: v })}
@@ -41,7 +41,8 @@ export function Alarms() {
 
 function One({ a }: { a: ShownAlarm }) {
   const raised = a.state === "ALARM";
-  const mine: Command[] = raised && !a.acknowledged ? [cmd("ack", "tenaq", "alarms", "ack", a.name)] : [];
+  const ack = raised && !a.acknowledged ? line(cmd("", "tenaq", "alarms", "ack", v(a.name))) : null;
+  const shown = [...(a.commands ?? []), ...(ack ? [ack] : [])];
   return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>
     <div class="bar"><Badge kind={raised ? "bad" : a.state === "OK" ? "good" : "idle"}>{a.state === "INSUFFICIENT_DATA" ? "no data" : a.state}</Badge>
       <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} />}
@@ -49,7 +50,7 @@ function One({ a }: { a: ShownAlarm }) {
       {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
     {a.description && <p class="dim"><T text={a.description} /></p>}
     <p class="why"><T text={a.reason} /></p>
-    {[...(a.commands ?? []), ...mine.map((c) => c.words.join(" "))].length > 0 && <ul class="commands">{[...(a.commands ?? []), ...mine.map((c) => c.words.join(" "))].map((text) =>
+    {shown.length > 0 && <ul class="commands">{shown.map((text) =>
       <li key={text}><span class="line"><code><T text={text} /></code><Copy text={text} what="the command" /></span></li>)}</ul>}
     {a.actions.length > 0 && <p class="dim">{plural(a.actions.length, "action")}: <T text={a.actions.join(", ")} /></p>}
   </li>;

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Kind, Queue, QueueList, ReasonList } from "../api.gen";
 import { Failed, get, useGet } from "../api";
-import { cmd, CommandList, useCommands } from "../commands";
+import { cmd, CommandList, useCommands, v } from "../commands";
 import { count, plural } from "../format";
 import { Age, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
 import { epoch, link } from "../state";
@@ -66,10 +66,10 @@ export function Dead({ queue }: { queue: string }) {
   };
   useEffect(() => void load({ kinds: [], grouped: 0 }), [queue, epoch.value]);
   useCommands([
-    cmd("Group the messages by their reason", "tenaq", "dead", "list", queue),
-    cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", queue, "--text", "timeout"),
-    cmd("Bring all back at the pace of the consumer", "tenaq", "redrive", queue),
-    cmd("Move all messages back", "tenaq", "move", "start", queue),
+    cmd("Group the messages by their reason", "tenaq", "dead", "list", v(queue)),
+    cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", v(queue), "--text", "timeout"),
+    cmd("Bring all back at the pace of the consumer", "tenaq", "redrive", v(queue)),
+    cmd("Move all messages back", "tenaq", "move", "start", v(queue)),
   ]);
   return <Fragment>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
@@ -88,10 +88,10 @@ export function Dead({ queue }: { queue: string }) {
           <p>{k.sample.reason && <Fragment>Latest: <span class="why"><T text={k.sample.reason} /></span>, message </Fragment>}
             {!k.sample.reason && "A message: "}<MessageLink id={k.sample.messageId} /> · kind <code>{k.kind}</code></p>
           <CommandList list={[
-            cmd("Send them back to where they came from", "tenaq", "dead", "redrive", queue, "--kind", k.kind),
-            cmd("Park them in another queue", "tenaq", "dead", "park", queue, "--to", parkingOf(queue), "--kind", k.kind),
-            cmd("Delete them", "tenaq", "dead", "delete", queue, "--kind", k.kind),
-            cmd("Correct one of them", "tenaq", "dead", "edit", queue, k.sample.messageId, "--body-file", "fixed.json"),
+            cmd("Send them back to where they came from", "tenaq", "dead", "redrive", v(queue), "--kind", k.kind),
+            cmd("Park them in another queue", "tenaq", "dead", "park", v(queue), "--to", v(parkingOf(queue)), "--kind", k.kind),
+            cmd("Delete them", "tenaq", "dead", "delete", v(queue), "--kind", k.kind),
+            cmd("Correct one of them", "tenaq", "dead", "edit", v(queue), k.sample.messageId, "--body-file", "fixed.json"),
           ]} /></div>}
       </li>)}</ul>
       {got.next && <More ask={() => void load(got)} busy={busy}>Group more messages</More>}

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Group, GroupList } from "../api.gen";
 import { Failed, get } from "../api";
-import { cmd, useCommands } from "../commands";
+import { cmd, useCommands, v } from "../commands";
 import { age, count } from "../format";
 import { Choice, Empty, MessageLink, More, State, T, Table, Time } from "../parts";
 import { change, epoch, route } from "../state";
@@ -27,8 +27,8 @@ export function Groups({ queue }: { queue: string }) {
   useEffect(() => void load("", []), [queue, only, epoch.value]);
   const locked = list?.find((g) => g.state !== "visible");
   useCommands([
-    cmd("List the groups", "tenaq", "group", "list", queue, ...(only ? ["--locked"] : [])),
-    ...(locked ? [cmd("Release the group that has been locked longest", "tenaq", "group", "release", queue, locked.group)] : []),
+    cmd("List the groups", "tenaq", "group", "list", v(queue), ...(only ? ["--locked"] : [])),
+    ...(locked ? [cmd("Release the group that has been locked longest", "tenaq", "group", "release", v(queue), v(locked.group))] : []),
   ]);
   return <Fragment>
     <div class="filters"><Choice name="Show" value={only} values={[["", "all groups"], ["locked", "locked groups"]]} set={(v) => change({ only: v })} /></div>

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { KeptList, Outcome, OutcomeList } from "../api.gen";
 import { Failed, get } from "../api";
-import { cmd, CommandList, useCommands } from "../commands";
+import { cmd, CommandList, useCommands, v as word } from "../commands";
 import { bytes, count, plain, plural } from "../format";
 import { Badge, Choice, Empty, Field, MessageLink, More, QueueLink, T, Table, Time } from "../parts";
 import { change, epoch, link, route } from "../state";
@@ -40,16 +40,16 @@ export function History({ queue, tags }: { queue: string; tags?: Record<string, 
     setBusy(false);
   };
   useEffect(() => void load("", []), [queue, key, epoch.value]);
-  const options = Object.entries(query).filter(([, v]) => v).flatMap(([k, v]) => ["--" + k, v]);
+  const options = Object.entries(query).filter(([, x]) => x).flatMap(([k, x]) => ["--" + k, word(x)]);
   useCommands([
-    cmd("Search the history", "tenaq", "history", queue, ...options),
-    cmd("All of it as lines of JSON, oldest first", "tenaq", "history", queue, "--json", "--oldest"),
-    cmd("Keep a history from now on", "tenaq", "queue", "tag", queue, "tenaq:history=7d/1GiB"),
+    cmd("Search the history", "tenaq", "history", word(queue), ...options),
+    cmd("All of it as lines of JSON, oldest first", "tenaq", "history", word(queue), "--json", "--oldest"),
+    cmd("Keep a history from now on", "tenaq", "queue", "tag", word(queue), "tenaq:history=7d/1GiB"),
   ]);
   const none = kept && kept.outcomes === 0 && tags && !tags["tenaq:history"];
   return <Fragment>
     {none ? <Empty><h2>This queue keeps no history</h2><p>With the tag <code>tenaq:history</code>, a queue keeps every message that ends, and what became of it, for as long or as much as the tag says.</p>
-      <CommandList list={[cmd("Keep a history from now on", "tenaq", "queue", "tag", queue, "tenaq:history=7d/1GiB")]} /></Empty> : <Fragment>
+      <CommandList list={[cmd("Keep a history from now on", "tenaq", "queue", "tag", word(queue), "tenaq:history=7d/1GiB")]} /></Empty> : <Fragment>
       <div class="filters" role="search" aria-label="History">
         <Choice name="Outcome" value={query.outcome} values={[["", "all"], ...outcomes.map((o): [string, string] => [o, o.replace("_", " ")])]} set={(v) => change({ outcome: v })} />
         {filters.map(([name, label]) => <Field key={name} name={label} value={query[name]} set={(v) => change({ [name]: v })} hint={name === "attribute" ? "name or name=value" : ""} />)}

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import type { Attempt, Attribute, Message, OutcomeList, Queue } from "../api.gen";
 import { useGet } from "../api";
-import { cmd, CommandList, useCommands, type Command } from "../commands";
+import { cmd, CommandList, useCommands, v, type Command } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { hex, indent } from "../json";
 import { Badge, Copy, Empty, Fact, QueueLink, State, T, Table, Time, useTitle, Wait } from "../parts";
@@ -17,7 +17,7 @@ export function MessagePage() {
   useTitle("Message " + id.slice(0, 8));
   const asked = useGet<Message>("/messages/" + encodeURIComponent(id), { body: all ? 1 << 20 : 1 << 16, attributes: true });
   const gone = asked.error?.status === 404;
-  useCommands([cmd("Find the message and show everything known about it", "tenaq", "show", id, "--body")]);
+  useCommands([cmd("Find the message and show everything known about it", "tenaq", "show", v(id), "--body")]);
   return <Fragment>
     <h1>Message</h1>
     {gone ? <Gone id={id} text={asked.error!.message} /> : <Wait of={asked}>{(m) => <MessageView m={m} showAll={() => more(true)} />}</Wait>}
@@ -37,7 +37,7 @@ function Gone({ id, text }: { id: string; text: string }) {
     {queue && <Wait of={found}>{(l) => l.outcomes.length
       ? <p>{plural(l.outcomes.length, "outcome")}: <a href={link(["q", queue, "history"], { lineage: id })}>show</a></p>
       : <p>The history of <T text={queue} /> has nothing with this lineage id.</p>}</Wait>}
-    <CommandList list={[cmd("Search a history", "tenaq", "history", queue || "orders", "--id", id)]} />
+    <CommandList list={[cmd("Search a history", "tenaq", "history", v(queue || "orders"), "--id", v(id))]} />
   </Empty>;
 }
 
@@ -45,13 +45,13 @@ type Shown = Message & { queue?: string };
 
 export function commandsOf(m: Shown): Command[] {
   return [
-    cmd("Show this message", "tenaq", "show", m.messageId, "--body"),
+    cmd("Show this message", "tenaq", "show", v(m.messageId), "--body"),
     ...(m.queue ? [
-      cmd("Send it back to where it came from", "tenaq", "dead", "redrive", m.queue, "--id", m.messageId),
-      cmd("Send a corrected message in its place", "tenaq", "dead", "edit", m.queue, m.messageId, "--body-file", "fixed.json"),
-      cmd("Delete it", "tenaq", "dead", "delete", m.queue, "--id", m.messageId),
+      cmd("Send it back to where it came from", "tenaq", "dead", "redrive", v(m.queue), "--id", m.messageId),
+      cmd("Send a corrected message in its place", "tenaq", "dead", "edit", v(m.queue), m.messageId, "--body-file", "fixed.json"),
+      cmd("Delete it", "tenaq", "dead", "delete", v(m.queue), "--id", m.messageId),
     ] : []),
-    ...(m.key ? [cmd("Show the claim of its work", "tenaq", "claims", "show", m.key)] : []),
+    ...(m.key ? [cmd("Show the claim of its work", "tenaq", "claims", "show", v(m.key))] : []),
   ];
 }
 
@@ -77,7 +77,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {m.key && <Fact name="Key of the work"><T text={m.key} /></Fact>}
       {m.attempts ? <Fact name="Attempts of its worker">{count(m.attempts)}</Fact> : null}
       {m.redrives ? <Fact name="Redrives">{count(m.redrives)}</Fact> : null}
-      {m.deadLetterSource && <Fact name="Dead letter of"><T text={m.deadLetterSource} /></Fact>}
+      {m.deadLetterSource && <Fact name="Dead letter of"><QueueLink name={m.deadLetterSource.slice(m.deadLetterSource.lastIndexOf(":") + 1)} /></Fact>}
       <Fact name="Lineage id" title="The id of the first message of this work"><a class="mono" href={link(["m", m.lineageId])}>{m.lineageId}</a></Fact>
       <Fact name="Generation" title="Raised by an intended replay of completed work">{m.generation}</Fact>
       <Fact name="Fence" title="Number of the latest delivery of the lineage">{m.fence}</Fact>

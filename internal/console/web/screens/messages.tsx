@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Message, MessageList, TaskCount } from "../api.gen";
 import { Failed, get, post } from "../api";
-import { cmd, useCommands } from "../commands";
+import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { Choice, Empty, Field, MessageLink, More, State, T, Table, Time } from "../parts";
 import { change, epoch, link, route } from "../state";
@@ -37,10 +37,10 @@ export function Messages({ queue, fifo }: { queue: string; fifo: boolean }) {
     void load("", []);
   }, [path, state, epoch.value]);
   useCommands([
-    cmd("Show these messages", "tenaq", "peek", queue, ...(state ? ["--state", state] : []), "--body"),
-    cmd("Everything known about them, as JSON", "tenaq", "peek", queue, "--json", "--body"),
-    cmd("Receive a message: this hides it and counts as a receive", "tenaq", "receive", queue),
-    cmd("Send a message", "tenaq", "send", queue, '{"id": 1}'),
+    cmd("Show these messages", "tenaq", "peek", v(queue), ...(state ? ["--state", state] : []), "--body"),
+    cmd("Everything known about them, as JSON", "tenaq", "peek", v(queue), "--json", "--body"),
+    cmd("Receive a message: this hides it and counts as a receive", "tenaq", "receive", v(queue)),
+    cmd("Send a message", "tenaq", "send", v(queue), '{"id": 1}'),
   ]);
   const found = list?.filter((m) => !text || has(m, text));
   return <Fragment>

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import type { QueueDetail } from "../api.gen";
 import { useGet, type Asked } from "../api";
 import { Charts } from "../charts";
-import { cmd, useCommands } from "../commands";
+import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count } from "../format";
 import { latest } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
@@ -42,11 +42,11 @@ export function QueuePage() {
 function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   const d = asked.data;
   useCommands([
-    cmd("Show messages without receiving them", "tenaq", "peek", name),
-    cmd("Show the settings", "tenaq", "queue", "show", name),
-    ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", d.deadLetters.queue)] : []),
-    ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", name)] : []),
-    cmd("Send a message", "tenaq", "send", name, '{"id": 1}'),
+    cmd("Show messages without receiving them", "tenaq", "peek", v(name)),
+    cmd("Show the settings", "tenaq", "queue", "show", v(name)),
+    ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", v(d.deadLetters.queue))] : []),
+    ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", v(name))] : []),
+    cmd("Send a message", "tenaq", "send", v(name), '{"id": 1}'),
   ]);
   return <Wait of={asked}>{(d) => {
     const live = latest.value?.queues[name]?.depth ?? d;
@@ -83,10 +83,10 @@ function Value({ name, value }: { name: string; value: string }) {
 
 function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   useCommands([
-    cmd("Show the settings", "tenaq", "queue", "show", name),
-    cmd("Change a setting", "tenaq", "queue", "set", name, "VisibilityTimeout=60"),
-    cmd("Set a tag", "tenaq", "queue", "tag", name, "team=payments"),
-    cmd("Keep a history of messages that have ended", "tenaq", "queue", "tag", name, "tenaq:history=7d/1GiB"),
+    cmd("Show the settings", "tenaq", "queue", "show", v(name)),
+    cmd("Change a setting", "tenaq", "queue", "set", v(name), "VisibilityTimeout=60"),
+    cmd("Set a tag", "tenaq", "queue", "tag", v(name), "team=payments"),
+    cmd("Keep a history of messages that have ended", "tenaq", "queue", "tag", v(name), "tenaq:history=7d/1GiB"),
   ]);
   return <Wait of={asked}>{(d) => {
     const settings = Object.entries(d.attributes).filter(([k]) => !k.startsWith("ApproximateNumber")).sort(([a], [b]) => (a < b ? -1 : 1));

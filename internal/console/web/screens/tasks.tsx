@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Task, TaskList } from "../api.gen";
 import { Failed, get, useGet } from "../api";
-import { cmd, CommandList, useCommands } from "../commands";
+import { cmd, CommandList, useCommands, v } from "../commands";
 import { count, plural } from "../format";
 import { Badge, Choice, Empty, Fact, More, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
 import { change, epoch, link, route } from "../state";
@@ -59,16 +59,16 @@ function List() {
 
 function Progress({ t }: { t: Task }) {
   const of = t.expected && t.expected >= t.done ? t.expected : 0;
-  return <span class="progress">{of > 0 && <progress max={of} value={t.done} aria-label={`Progress of ${t.id}`} />}
+  return <span class="progress">{of > 0 && active(t) && <progress max={of} value={t.done} aria-label={`Progress of ${t.id}`} />}
     <span>{of && t.state !== "COMPLETED" ? `${count(t.done)} of about ${plural(of, "message")}` : plural(t.done, "message")}{t.skipped ? `, ${count(t.skipped)} had to stay` : ""}</span></span>;
 }
 
 function OneTask({ id }: { id: string }) {
   const asked = useGet<Task>("/tasks/" + encodeURIComponent(id), {}, 1000);
   const t = asked.data;
-  useCommands([cmd("Watch the task", "tenaq", "task", "watch", id), ...(t && active(t) ? [
-    t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", id) : cmd("Pause it", "tenaq", "task", "pause", id),
-    cmd("Change its rate", "tenaq", "task", "rate", id, "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", id)] : [])]);
+  useCommands([cmd("Watch the task", "tenaq", "task", "watch", v(id)), ...(t && active(t) ? [
+    t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", v(id)) : cmd("Pause it", "tenaq", "task", "pause", v(id)),
+    cmd("Change its rate", "tenaq", "task", "rate", v(id), "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", v(id))] : [])]);
   return <Fragment>
     <h1><a class="up" href="#/tasks">Tasks</a> <span aria-hidden="true" class="dim">/</span> <T text={id} /></h1>
     <Wait of={asked}>{(t) => <Fragment>
@@ -84,8 +84,8 @@ function OneTask({ id }: { id: string }) {
         {t.sqs && <Fact name="Started with">StartMessageMoveTask</Fact>}
       </dl>
       {active(t) && <CommandList list={[
-        t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", id) : cmd("Pause it", "tenaq", "task", "pause", id),
-        cmd("Change its rate", "tenaq", "task", "rate", id, "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", id)]} />}
+        t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", v(id)) : cmd("Pause it", "tenaq", "task", "pause", v(id)),
+        cmd("Change its rate", "tenaq", "task", "rate", v(id), "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", v(id))]} />}
     </Fragment>}</Wait>
   </Fragment>;
 }

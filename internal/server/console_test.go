@@ -1,0 +1,159 @@
+package server
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tenaq/internal/door/credentials"
+)
+
+// visit asks for an address as a browser does.
+func visit(t *testing.T, method, url string, header ...string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b := new(strings.Builder)
+	if err := res.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, b.String()
+}
+
+// The console is where the setting says. [CONSOLE-1]
+func TestConsoleWhere(t *testing.T) {
+	s, stop := run(t, config(t))
+	if got, want := s.ConsoleURL(), s.URL()+"/console/"; got != want {
+		t.Errorf("on loopback the console is at %q, want %q", got, want)
+	}
+	if status, body := visit(t, "GET", s.ConsoleURL()); status != 200 || !strings.Contains(body, "<noscript>") {
+		t.Errorf("the console answers %d", status)
+	}
+	if _, body := visit(t, "GET", s.URL()); !strings.Contains(body, s.ConsoleURL()) {
+		t.Errorf("the front page does not lead to the console: %s", body)
+	}
+	if status, body := visit(t, "POST", s.ConsoleURL(), "X-Amz-Target", "AmazonSQS.ListQueues"); status != 405 {
+		t.Errorf("a POST answers %d %s", status, body)
+	}
+	_ = stop()
+
+	off := config(t)
+	off.Console = "off"
+	s, stop = run(t, off)
+	if status, _ := visit(t, "GET", s.URL()+"/console/"); status != 404 || s.ConsoleURL() != "" {
+		t.Errorf("without a console its path answers %d, and it is at %q", status, s.ConsoleURL())
+	}
+	_ = stop()
+
+	own := config(t)
+	own.Console = "127.0.0.1:0"
+	s, stop = run(t, own)
+	page := s.ConsoleURL()
+	root := strings.TrimSuffix(page, "/console/")
+	for url, want := range map[string]int{page: 200, root + "/v1": 200, root + "/": 200, root + "/000000000000/q": 404, s.URL() + "/console/": 404, s.URL() + "/v1": 200} {
+		if status, body := visit(t, "GET", url); status != want {
+			t.Errorf("%s answers %d, want %d: %s", url, status, want, body)
+		}
+	}
+	_ = stop()
+}
+
+// What a setting of the console would open to everyone is refused. [CONSOLE-1, AUTH-1]
+func TestConsoleSettings(t *testing.T) {
+	for _, test := range []struct {
+		listen, console, want string
+		open, keys            bool
+	}{
+		{"127.0.0.1:1", "", "on", false, false},
+		{"0.0.0.0:1", "auto", "off", true, false},
+		{"0.0.0.0:1", "auto", "off", false, true},
+		{"0.0.0.0:1", "on", "on", false, true},
+		{"127.0.0.1:1", "0.0.0.0:2", "", false, false},
+		{"127.0.0.1:1", "0.0.0.0:2", "0.0.0.0:2", true, false},
+		{"127.0.0.1:1", "0.0.0.0:2", "0.0.0.0:2", false, true},
+		{"127.0.0.1:1", "yes", "", false, false},
+	} {
+		c := Config{Listen: test.listen, Console: test.console, DataDir: "d", AllowUnauthenticated: test.open}
+		if test.keys {
+			c.Credentials = &credentials.Set{}
+		}
+		err := c.complete()
+		if (err == nil) != (test.want != "") || err == nil && c.Console != test.want {
+			t.Errorf("%+v: got %q, %v", test, c.Console, err)
+		}
+	}
+}
+
+// Anyone may load the page where requests must be signed; everything else asks for a key.
+// [CONSOLE-2]
+func TestConsoleWithKeys(t *testing.T) {
+	cfg := config(t)
+	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Credentials = keys
+	s, stop := run(t, cfg)
+	defer func() { _ = stop() }()
+	if status, body := visit(t, "GET", s.ConsoleURL()); status != 200 || strings.Contains(body, "v1.2.3") {
+		t.Errorf("the page answers %d: %s", status, body)
+	}
+	if status, _ := visit(t, "GET", s.URL()+"/v1"); status != 403 {
+		t.Errorf("/v1 answers %d without a signature, want 403", status)
+	}
+}
+
+// A browser may follow a link to the page from anywhere, and load or send nothing else for the page
+// of another origin. [CONSOLE-5, AUTH-2, AUTH-3]
+func TestConsoleFromElsewhere(t *testing.T) {
+	s, stop := run(t, config(t))
+	defer func() { _ = stop() }()
+	page := s.ConsoleURL()
+	const site, mode, dest = "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"
+	for _, test := range []struct {
+		url    string
+		header []string
+		want   int
+	}{
+		{page, []string{site, "cross-site", mode, "navigate", dest, "document"}, 200},
+		{page, []string{site, "cross-site", mode, "navigate", dest, "document", "Host", "evil.example"}, 403},
+		{page, []string{site, "cross-site", mode, "navigate", dest, "iframe"}, 403},
+		{page, []string{site, "cross-site", mode, "no-cors", dest, "script"}, 403},
+		{page, []string{site, "cross-site", mode, "cors", dest, "document"}, 403},
+		{page, []string{"Host", "evil.example"}, 403},
+		{page, []string{"Origin", "http://evil.example"}, 403},
+		{page, []string{site, "none", mode, "navigate", dest, "document"}, 200},
+		{page + "licences.txt", []string{site, "cross-site", mode, "navigate", dest, "document"}, 403},
+		{page + "licences.txt", []string{site, "same-origin"}, 200},
+		{s.URL() + "/v1", []string{site, "cross-site", mode, "navigate", dest, "document"}, 403},
+		{s.URL() + "/", []string{site, "cross-site", mode, "navigate", dest, "document"}, 403},
+	} {
+		if status, body := visit(t, "GET", test.url, test.header...); status != test.want {
+			t.Errorf("%s %q: got %d, want %d: %s", test.url, test.header, status, test.want, body)
+		}
+	}
+}
+
+// Each node of a cluster has the page. [CONSOLE-2]
+func TestConsoleOfNodes(t *testing.T) {
+	nodes, _ := three(t, nil)
+	for i, s := range nodes {
+		if status, body := visit(t, "GET", s.ConsoleURL()); status != 200 || !strings.Contains(body, "<noscript>") {
+			t.Errorf("node %d answers %d", i, status)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+func corpus(t *testing.T) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/hostile.json")
+	if err == nil {
+		err = json.Unmarshal(text, &lines)
+	}
+	if err != nil || len(lines) < 60 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	return lines
+}
+
+// harmless fails unless the page has nothing that came from a message but text.
+func (b *tab) harmless(where string) {
+	b.t.Helper()
+	if found := eval[string](b, `window.pwned !== undefined || {}.pwned !== undefined ? "it ran" :
+		[...document.querySelectorAll("body img, body script, body iframe, body svg, body object, body embed, body video, body audio, body base, body link, body meta, body style")].map((e) => e.outerHTML).join(" ") +
+		[...document.querySelectorAll("a[href]")].map((e) => e.getAttribute("href")).filter((h) => !/^(#|\.\/licences)/.test(h)).join(" ")`); found != "" {
+		b.t.Errorf("%s: %s", where, found)
+	}
+	b.content()
+}
+
+// What a message contains stays text, wherever the console shows it: nothing runs, nothing is
+// loaded, nothing becomes a link. [CONSOLE-6]
+func TestHostile(t *testing.T) {
+	s := serve(t, nil)
+	lines := corpus(t)
+	s.create("hostile-dlq", nil, nil)
+	s.create("hostile", object{"RedrivePolicy": redriveTo("hostile-dlq", 9), "VisibilityTimeout": "900"},
+		object{"tenaq:history": "7d", "note": "javascript:pwned=1"})
+	s.create("hostile.fifo", object{"FifoQueue": "true", "ContentBasedDeduplication": "true"}, nil)
+	attributes := func(line string) object {
+		return object{"MessageAttributes": object{"__proto__": object{"DataType": "String", "StringValue": line}, "constructor": object{"DataType": "String.x", "StringValue": line}}}
+	}
+	bodies := make(map[string]string) // by id
+	for _, line := range lines {
+		bodies[s.send("hostile", line, attributes(line))] = line
+		if !strings.ContainsAny(line, " \t\r\n") && strings.Trim(line, "\x20\x21\x22\x23\x24\x25\x26'()*+,-./:;<=>?@[]\\^_`{|}~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+			s.send("hostile.fifo", line, object{"MessageGroupId": line})
+		}
+	}
+	for i := 0; i < len(lines); {
+		for _, m := range s.receive("hostile", nil) {
+			s.nack("hostile", m.ReceiptHandle, "poison", m.Body[:min(len(m.Body), 20)], m.Body)
+			i++
+		}
+	}
+	s.receive("hostile", object{"MaxNumberOfMessages": 1})
+	s.receive("hostile.fifo", object{"MaxNumberOfMessages": 1, "VisibilityTimeout": 900})
+	s.ask("/v1/tasks", object{"queue": "hostile-dlq", "do": "move", "to": "hostile", "filter": object{"text": lines[0]}, "note": lines[0]}, nil)
+
+	b := s.open(t, "#/")
+	for _, p := range [][2]string{
+		{"#/q/hostile/settings", "javascript:pwned=1"}, {"#/q/hostile-dlq/messages", "loaded"}, {"#/q/hostile-dlq/dead", "kinds of failure"},
+		{"#/q/hostile/history", "messages kept"}, {"#/q/hostile.fifo/groups", "locked"}, {"#/tasks", "hostile-dlq:1"}, {"#/log", "onerror"},
+		{"#/?text=" + strings.ReplaceAll(lines[0], " ", "%20"), "No queue matches"}, {"#/q/%3Cimg%20src=x%20onerror=pwned=1%3E", "img"},
+		{"#/m/javascript:pwned=1", "javascript:pwned=1"}, {"#/%zz/<img src=x onerror=pwned=1>", "no such page"},
+	} {
+		b.goTo(p[0])
+		b.sees(p[1])
+		b.harmless(p[0])
+	}
+	b.goTo("#/q/hostile-dlq/messages")
+	b.sees("loaded")
+
+	// each message by itself, and what it has copied
+	var ids []string
+	for id := range bodies {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	shown := eval[map[string][3]string](b, fmt.Sprintf(`(async () => { const all = {}; for (const id of %s) {
+		location.hash = "#/m/" + id;
+		for (let i = 0; i < 400 && document.querySelector(".message .id")?.textContent !== id; i++) await new Promise((d) => setTimeout(d, 10));
+		[...document.querySelectorAll(".body button")].find((e) => e.textContent === "Text").click();
+		await new Promise((d) => setTimeout(d, 10));
+		all[id] = [document.querySelector(".message pre").textContent, [...document.querySelectorAll(".message .value")].map((e) => e.textContent).join("|"), document.querySelector("p.why")?.textContent ?? ""];
+	} return all })()`, must(json.Marshal(ids))))
+	b.harmless("the messages")
+	unseen := regexp.MustCompile(`[\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f}\x{feff}\r]`)
+	for id, line := range bodies {
+		want := unseen.ReplaceAllStringFunc(line, func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
+		if got := shown[id]; got[0] != want || got[1] != want+"|"+want || !strings.Contains(got[2], want) {
+			t.Errorf("%q is shown as %q", line, got)
+		}
+	}
+
+	// a command that was copied is the words that it shows: no shell makes anything else of them
+	b.goTo("#/q/hostile.fifo/groups")
+	b.sees("locked")
+	b.press("c")
+	b.sees("Commands for this screen")
+	for _, command := range eval[[]string](b, `[...document.querySelectorAll("dialog[open] code")].map((e) => e.textContent)`) {
+		out, err := exec.Command("sh", "-c", `tenaq() { printf '%s\n' "$@"; }; `+command).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "hostile.fifo\n") {
+			t.Errorf("%s: %v, %s", command, err, out)
+		}
+	}
+	if _, err := os.Stat("pwned"); err == nil {
+		t.Error("a copied command ran a part of a name")
+	}
+}
+
+func must(text []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// The policy of the page stops what its scripts would do wrong: code from text, markup from text,
+// inline scripts, other hosts. [CONSOLE-4]
+func TestPolicy(t *testing.T) {
+	s := serve(t, nil)
+	b := s.open(t, "")
+	b.sees("There is no queue yet")
+	strict := func(p *runtime.EvaluateParams) { p.AllowUnsafeEvalBlockedByCSP = new(bool) }
+	for _, forbidden := range []string{
+		`eval("1")`, `Function("return 1")()`, `document.body.innerHTML = "<b>x</b>"`,
+		`document.createElement("script").src = "./x.js"`, `document.body.insertAdjacentHTML("beforeend", "<b>x</b>")`,
+		`new Worker("./x.js")`, `trustedTypes.createPolicy("x", {})`,
+	} {
+		if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](forbidden, strict)); err == nil {
+			t.Errorf("%s is allowed", forbidden)
+		}
+	}
+	for _, forbidden := range []string{
+		`fetch("http://127.0.0.1:1/").then(() => "loaded", () => "refused")`,
+		`new Promise((done) => { const i = new Image(); i.onload = () => done("loaded"); i.onerror = () => done("refused"); i.src = "data:image/gif;base64,R0lGODlhAQABAAAAACw="; })`,
+		`new Promise((done) => { const f = document.createElement("iframe"); f.src = "./"; document.body.append(f); setTimeout(() => { let at = ""; try { at = f.contentDocument ? "loaded" : "refused" } catch { at = "refused" } done(f.contentDocument?.body?.innerText ? "loaded" : "refused") }, 300) })`,
+	} {
+		if got := eval[string](b, forbidden); got != "refused" {
+			t.Errorf("%s: %s", forbidden, got)
+		}
+	}
+	// the rig hears of a violation, or these tests would be blind
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b.mu.Lock()
+		heard := strings.Join(b.complaints, "\n")
+		b.complaints = nil
+		b.mu.Unlock()
+		if strings.Contains(heard, "Content Security Policy") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the rig heard of no violation, only of: %s", heard)
+		}
+	}
+}
+
+// A link on a page of another origin opens the console, but that page can neither frame it nor read
+// or change anything. [CONSOLE-5]
+func TestElsewhere(t *testing.T) {
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<link rel=icon href=data:,><a id=link href="%s/console/#/q/orders">look</a><iframe id=frame src="%[1]s/console/"></iframe>`, s.URL())
+	}))
+	defer other.Close()
+	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1) // another site than that of the server
+	b := s.blank(t)
+	b.visit(elsewhere)
+	for _, attempt := range []string{
+		`fetch("%s/v1/queues")`, `fetch("%s/v1/queues", {mode: "no-cors"}).then((r) => { if (r.type === "opaque") throw 1 })`,
+		`fetch("%s/v1/tasks", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}})`,
+	} {
+		if got := eval[string](b, fmt.Sprintf("("+attempt+").then(() => 'answered', () => 'refused')", s.URL())); got != "refused" {
+			t.Errorf("%s: %s", attempt, got)
+		}
+	}
+	framed := eval[bool](b, `(() => { try { return !!document.getElementById("frame").contentDocument } catch { return false } })()`)
+	if framed {
+		t.Error("another page can frame the console")
+	}
+	b.mu.Lock()
+	b.complaints = nil // those of the other page
+	b.mu.Unlock()
+	b.do(chromedp.Click(chromedp.ID("link")))
+	b.until("the console is there", `document.querySelector("h1")?.innerText.includes("orders")`)
+	b.mu.Lock()
+	b.complaints = nil
+	b.mu.Unlock()
+}
+
+// Without scripts the page names the commands. [CONSOLE-2]
+func TestNoScript(t *testing.T) {
+	s := serve(t, nil)
+	b := s.blank(t)
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.visit(s.URL() + "/console/")
+	b.sees("tenaq dead list orders-dlq")
+}

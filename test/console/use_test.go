@@ -1,0 +1,315 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// manyQueues is how many queues the list has. A short test has room for fewer.
+func manyQueues() int {
+	if testing.Short() {
+		return 3_000
+	}
+	return 100_000
+}
+
+// The list of very many queues is searched, sorted and paged in the server: a page of it has few
+// nodes, and its end is one jump away.
+func TestManyQueues(t *testing.T) {
+	s := serve(t, nil)
+	n := manyQueues()
+	var creating sync.WaitGroup
+	for worker := range 16 {
+		creating.Go(func() {
+			for i := worker; i < n; i += 16 {
+				s.create(many(i), nil, nil)
+			}
+		})
+	}
+	creating.Wait()
+	for i := range 3 {
+		for range i + 1 {
+			s.send(many(n-1-i), "x", nil)
+		}
+	}
+	s.waits(n)
+	b := s.open(t, "#/?sort=visible")
+	row := func(i int) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".tall .row a[data-row]")][%d]?.innerText`, i)
+	}
+	b.until("the fullest is first", row(0)+" === "+quoted(many(n-3)))
+	b.shoot("many")
+	b.goTo("#/?sort=name")
+	b.until("the first is there", row(0)+" === "+quoted(many(0)))
+	eval[bool](b, `(document.querySelector(".scroller").scrollTop = 1e9, true)`)
+	b.until("the last is there", `document.querySelector(".scroller").innerText.includes(`+quoted(many(n-1))+`)`)
+	frames := eval[[]float64](b, `(async () => { const s = document.querySelector(".scroller"), all = []; let at = performance.now();
+		for (let i = 0; i < 60; i++) { s.scrollTop = (i * 7919 * 32) % s.scrollHeight; await new Promise(requestAnimationFrame); all.push(performance.now() - at); at = performance.now(); } return all })()`)
+	slices.Sort(frames)
+	t.Logf("%d queues: of 60 jumps the median frame took %.1f ms, the 57th %.1f ms", n, frames[30], frames[57])
+	if nodes := eval[int](b, `document.querySelectorAll("*").length`); nodes > 1500 {
+		t.Errorf("the page has %d nodes", nodes)
+	}
+	b.goTo("#/?text=" + many(n / 2)[6:])
+	b.sees("1 of ")
+	b.until("it is found", row(0)+" === "+quoted(many(n/2)))
+}
+
+// A message is read as it was sent, by a link to it, in few clicks; receives are not counted.
+// [CONSOLE-8]
+func TestMessage(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "#/q/orders/messages?state=delayed")
+	b.click("a[data-row]", "")
+	for _, text := range []string{`"id": ` + exact, `"amount": 1e400`, `"half": 0.10`, `grüße 🎉`, `\u202e`, "tenant", "00 01 02 ff"} {
+		b.sees(text)
+	}
+	link := eval[string](b, `document.querySelector(".message header a").getAttribute("href")`)
+	b.goTo(link)
+	b.sees(exact)
+	b.do()
+	b.click(".choices button", "Hex")
+	b.sees("00000000  7b 22 69 64")
+	// a dead letter, as for a person who was woken up: from its alarm or list to the reason and the
+	// command
+	b.goTo("#/")
+	b.click("a.dead", "9 dead letters")  // one
+	b.click(".kindhead", "CardDeclined") // two
+	b.sees("tenaq dead redrive orders-dlq --kind")
+	b.goTo("#/q/orders/history?outcome=dead_lettered&text=4203")
+	b.click("a[data-row]", "")
+	b.sees("dead lettered, to orders-dlq")
+	b.goTo("#/q/orders/messages?text=4225")
+	b.sees("1 of 17 messages loaded")
+	b.click("button", "Search the bodies of the whole queue")
+	b.sees("1 message of the queue has this text")
+}
+
+// The charts and figures follow what happens, without a reload.
+func TestLive(t *testing.T) {
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	b := s.open(t, "#/q/orders")
+	b.until("it is live", `document.querySelector(".connection.good")`)
+	for i := range 20 {
+		s.send("orders", fmt.Sprint(i), nil)
+	}
+	b.until("they are counted", `document.querySelector(".figure .value").innerText === "20"`)
+	b.click("summary", "")
+	b.until("the table has them", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0)`)
+	b.press(" ")
+	b.sees("Live updates are paused")
+	s.send("orders", "more", nil)
+	time.Sleep(1500 * time.Millisecond) // longer than a tick
+	if got := b.text(".figure .value"); got != "20" {
+		t.Errorf("a paused page shows %s", got)
+	}
+	b.press(" ")
+	b.until("it goes on", `document.querySelector(".figure .value").innerText === "21"`)
+	b.press("t")
+	b.sees("UTC")
+}
+
+// A server that dies leaves a banner, and the page is right again by itself when the server is
+// back. [CONSOLE-9]
+func TestRestart(t *testing.T) {
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	s.send("orders", "one", nil)
+	b := s.open(t, "#/q/orders")
+	b.until("it is live", `document.querySelector(".connection.good")`)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("Not connected for")
+	b.shoot("banner")
+	if got := b.text(".figure .value"); got != "1" {
+		t.Errorf("without a server the page shows %s visible", got)
+	}
+	if _, err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.send("orders", "two", nil)
+	back := time.Now()
+	b.until("the banner has gone", `!document.querySelector(".banner") && document.querySelector(".connection.good")`)
+	b.until("the numbers are right", `document.querySelector(".figure .value").innerText === "2"`)
+	t.Logf("right numbers %v after the server was back", time.Since(back).Round(10*time.Millisecond))
+	b.goTo("#/health")
+	b.sees("Restarts since the page was opened")
+	if err := s.Stop(); err != nil { // with an open stream
+		t.Fatal(err)
+	}
+}
+
+// Everything is reached by the keyboard alone.
+func TestKeyboard(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "")
+	b.sees("invoices.fifo")
+	b.press("/", "o", "r", "d", "e", "r", "s", "\r")
+	b.until("the list is searched", `location.hash === "#/?text=orders"`)
+	b.sees("2 of 5 queues")
+	b.press("j", "j", "k", "\r")
+	b.until("a queue is open", `location.hash.startsWith("#/q/orders")`)
+	b.press("g", "d")
+	b.until("dead letters", `location.hash === "#/dead"`)
+	b.sees("orders-dlq")
+	b.press("j", "\r")
+	b.sees("CardDeclined")
+	b.press("j", "\r")
+	b.sees("dead park orders-dlq")
+	b.press("c")
+	b.until("commands", `document.querySelector("dialog[open]")`)
+	b.press("g", "a") // not behind a dialog
+	b.press("\x1b")
+	b.until("closed", `!document.querySelector("dialog[open]")`)
+	for key, hash := range map[string]string{"a": "#/alarms", "t": "#/tasks", "l": "#/log", "h": "#/health", "o": "#/"} {
+		b.press("g", key)
+		b.until("g "+key, `location.hash === `+quoted(hash))
+	}
+	b.press("?")
+	b.until("keys", `document.querySelector("dialog[open]")`)
+	b.click("dialog[open] input", "")
+	b.press("\x1b", "g", "a")
+	time.Sleep(100 * time.Millisecond)
+	if at := eval[string](b, "location.hash"); at != "#/" {
+		t.Errorf("single keys are switched off, and g a went to %s", at)
+	}
+	b.press("\t")
+	b.until("Tab goes on", `document.activeElement !== document.body`)
+}
+
+// Where requests must be signed, the page asks for a token, keeps it in memory, and has what it had
+// before when the token has gone. [CONSOLE-7]
+func TestSignIn(t *testing.T) {
+	const id, secret = "TQOPS00001", "a secret of thirty characters.."
+	env := []string{"TENAQ_ACCESS_KEY_ID=" + id, "TENAQ_SECRET_ACCESS_KEY=" + secret}
+	s := serve(t, env)
+	b := s.open(t, "#/health")
+	b.sees("This server requires a key")
+	b.judged("sign-in")
+	b.do()
+	enter := func(token string) {
+		eval[bool](b, fmt.Sprintf(`(() => { const i = document.querySelector(".signin input"); i.value = %s; i.dispatchEvent(new Event("input", {bubbles: true})); return true })()`, quoted(token)))
+		b.until("it can be sent", `!document.querySelector(".signin button").disabled`)
+		b.click(".signin button", "")
+	}
+	enter("nonsense")
+	b.sees("The server says")
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "token", "--endpoint-url", s.URL())
+	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+id, "AWS_SECRET_ACCESS_KEY="+secret)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(out))
+	enter(token)
+	b.sees("commits reach the disk") // the live stream takes the token too
+	stored := eval[string](b, `JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href, document.documentElement.outerHTML])`)
+	if strings.Contains(stored, token) {
+		t.Error("the token is stored outside of the page's memory")
+	}
+	b.visit(s.URL() + "/console/#/log")
+	eval[bool](b, "(location.reload(), true)")
+	b.sees("This server requires a key")
+}
+
+// The page is painted soon. The best of some loads counts, because the others shared their
+// processor.
+func TestPaint(t *testing.T) {
+	s := newShop(t)
+	best, all := time.Hour, []time.Duration{}
+	for range 5 {
+		b := s.open(t, "")
+		b.until("it is painted", `performance.getEntriesByName("first-contentful-paint").length`)
+		ms := eval[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
+		paint := time.Duration(ms * float64(time.Millisecond))
+		best, all = min(best, paint), append(all, paint)
+	}
+	t.Logf("first contentful paint: %v", all)
+	if best > time.Second {
+		t.Errorf("the best first contentful paint is %v", best)
+	}
+	b := s.open(t, "#/q/orders")
+	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
+	if size := eval[float64](b, `performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".js")).reduce((n, r) => n + r.decodedBodySize, 0)`); size > 150<<10 || size < 10<<10 {
+		t.Errorf("a page with charts has %.0f bytes of scripts, at most %d", size, 150<<10)
+	}
+}
+
+// indented documents of JSON are the documents, but for white space. [CONSOLE-6]
+func TestJSON(t *testing.T) {
+	s := serve(t, nil)
+	b := s.open(t, "")
+	web, err := filepath.Abs("../../internal/console/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := api.Build(api.BuildOptions{AbsWorkingDir: web, EntryPoints: []string{"json.ts"}, Bundle: true, Format: api.FormatIIFE, GlobalName: "json", TsconfigRaw: "{}"})
+	if len(result.Errors) > 0 {
+		t.Fatal(result.Errors)
+	}
+	eval[bool](b, string(result.OutputFiles[0].Contents)+";(globalThis.json = json, true)")
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	var texts []string
+	for range 2_000 {
+		texts = append(texts, document(random, 4))
+	}
+	texts = append(texts, strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000), `"`+long+`"`)
+	wrong := eval[[]string](b, fmt.Sprintf(`%s.filter((text) => { const p = json.indent(text); if (!p) return true;
+		const bare = (t) => t.replace(/"(?:[^"\\]|\\.)*"|\s+/g, (m) => (m[0] === '"' ? m : ""));
+		return bare(p.map((x) => x.text).join("")) !== bare(text) }).map((t) => t.slice(0, 300))`, must(json.Marshal(texts))))
+	for _, text := range wrong {
+		t.Errorf("changed: %s", text)
+	}
+	no := []string{"", "{", "}", "[1,]", "[,1]", `{"a"}`, `{"a":}`, `{a:1}`, "01", "1.", ".5", "+1", "tru", "truex", "1 2", `"a`, "'a'", "NaN", "[1}", `{"a":1,}`, `{"a" 1}`, "\"\t\"", `"\x"`, "[[]", "nul", "1e", "--1"}
+	if taken := eval[[]string](b, fmt.Sprintf(`%s.filter((t) => json.indent(t))`, must(json.Marshal(no)))); len(taken) > 0 {
+		t.Errorf("taken for JSON: %q", taken)
+	}
+}
+
+// document makes a document of JSON, with white space and numbers of all forms.
+func document(r *rand.Rand, depth int) string {
+	space := func() string { return []string{"", "", " ", "\n", "\t ", "\r\n"}[r.IntN(6)] }
+	kind := r.IntN(7)
+	if depth == 0 {
+		kind %= 5
+	}
+	text := ""
+	switch kind {
+	case 0:
+		text = []string{"true", "false", "null"}[r.IntN(3)]
+	case 1, 2:
+		text = []string{exact, "-0", "0.10", "1e400", "-1.5E+07", "123456789012345678901234567890.000", "0"}[r.IntN(7)]
+	case 3, 4:
+		text = []string{`""`, `"a\"b\\"`, `"\u202e\/"`, `"{,:]"`, `"grüße 🎉"`, `"\ud800"`, `"a b  c"`}[r.IntN(7)]
+	default:
+		var parts []string
+		for range r.IntN(4) {
+			part := document(r, depth-1)
+			if kind == 6 {
+				part = space() + []string{`"k"`, `"__proto__"`, `""`, `"a:b"`}[r.IntN(4)] + space() + ":" + part
+			}
+			parts = append(parts, part)
+		}
+		text = []string{"[", "{"}[kind-5] + space() + strings.Join(parts, ",") + space() + []string{"]", "}"}[kind-5]
+	}
+	return space() + text + space()
+}
