@@ -111,7 +111,7 @@ func TestHostile(t *testing.T) {
 	b.sees("locked")
 	b.press("c")
 	b.sees("Commands for this screen")
-	for _, command := range eval[[]string](b, `[...document.querySelectorAll("dialog[open] code")].map((e) => e.textContent)`) {
+	for _, command := range eval[[]string](b, `[...document.querySelectorAll("dialog[open] .line code")].map((e) => e.textContent)`) {
 		out, err := exec.Command("sh", "-c", `tenaq() { printf '%s\n' "$@"; }; `+command).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "hostile.fifo\n") {
 			t.Errorf("%s: %v, %s", command, err, out)

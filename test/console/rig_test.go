@@ -299,7 +299,7 @@ func (b *tab) until(what, expression string) {
 // sees waits until the page has a text.
 func (b *tab) sees(text string) {
 	b.t.Helper()
-	b.until("the page has "+text, fmt.Sprintf("document.body.innerText.includes(%s)", quoted(text)))
+	b.until("the page has "+text, fmt.Sprintf("document.body?.innerText.includes(%s)", quoted(text)))
 }
 
 // quoted is a string of JavaScript.

@@ -1,7 +1,7 @@
 // The live charts of a queue, and the same numbers as a table.
 
 import { Fragment, h } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Tick } from "./api.gen";
 import type { Line } from "./chart";
 import { count } from "./format";
@@ -27,6 +27,7 @@ const depths: Shown[] = [
 
 function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: string }) {
   const into = useRef<HTMLDivElement>(null);
+  const [failed, fail] = useState(false);
   const chart = useRef<{ set(data: (number | null)[][]): void; end(): void } | null>(null);
   const data = () => {
     const all = points.peek();
@@ -37,11 +38,11 @@ function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: 
   };
   useEffect(() => {
     let ended = false;
-    void import("./chart").then(({ draw }) => {
+    import("./chart").then(({ draw }) => {
       if (ended || !into.current) return;
       chart.current = draw(into.current, lines, () => restarts.peek().map((ms) => ms / 1000));
       chart.current.set(data());
-    });
+    }, () => fail(true)); // the server is away; browsers do not load a script again that they did not get
     return () => {
       ended = true;
       chart.current?.end();
@@ -54,7 +55,7 @@ function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: 
   return <figure class="chart">
     <figcaption>{title}<span class="legend">{lines.map((l) => <span key={l.name} class={"key " + l.color.slice(2)}>
       {l.name} <b>{last && l.value(last) !== undefined ? count(l.value(last)!) : "–"}</b></span>)}</span></figcaption>
-    <div ref={into} class="plot" aria-hidden="true" />
+    {failed ? <p class="dim">The chart could not be loaded. Load the page again to see it.</p> : <div ref={into} class="plot" aria-hidden="true" />}
   </figure>;
 }
 
