@@ -56,7 +56,7 @@ var allSettings = []setting{
 			}
 			return cli.CheckAddress(v)
 		}},
-	{"console", "where", "console: auto, on, off or an address", "auto",
+	{"console", "where", "on, off, auto or an address", "auto",
 		func(s *settings, v string) error {
 			s.Console = v
 			if v == "auto" || v == "on" || v == "off" {

@@ -31,9 +31,10 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Long: `Run the queue: serve the SQS API until stopped.
 
 One line on standard output reports that the server is ready, and where its
-console for the browser is; the log goes to standard error. SIGTERM and SIGINT stop it: waiting receives return empty,
-accepted requests are completed, and it exits with 0 within ten seconds. A
-second signal stops it at once and loses nothing that was acknowledged.
+console for the browser is; the log goes to standard error. SIGTERM and SIGINT
+stop it: waiting receives return empty, accepted requests are completed, and it
+exits with 0 within ten seconds. A second signal stops it at once and loses
+nothing that was acknowledged.
 
 With keys, requests must be signed. Keys come from the file of --credentials, or
 a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
