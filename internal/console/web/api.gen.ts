@@ -361,6 +361,12 @@ export interface ShownAlarm {
   state: string;
 }
 
+export interface ShownEdit {
+  body: boolean;
+  removed?: string[];
+  set?: string[];
+}
+
 export interface Silence {
   match: string;
   reason?: string;
@@ -390,14 +396,17 @@ export interface Status {
 export interface Task {
   by?: string;
   confirm?: number;
+  delayMs?: number;
   do: "move" | "delete" | "park";
   done: number;
+  edit?: ShownEdit;
   ended?: string;
   expected?: number;
   filter?: Filter;
   id: string;
   limit?: number;
   note?: string;
+  order?: "newest";
   queue: string;
   rate?: number;
   reason?: string;

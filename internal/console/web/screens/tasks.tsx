@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Task, TaskList } from "../api.gen";
 import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
-import { count, plural } from "../format";
+import { age, count, plural } from "../format";
 import { Badge, Choice, Empty, Fact, More, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
 import { change, epoch, link, route } from "../state";
 
@@ -78,6 +78,9 @@ function OneTask({ id }: { id: string }) {
         <Fact name="Does"><T text={does(t)} /></Fact><Fact name="Takes from"><QueueLink name={t.queue} /></Fact>
         <Fact name="Which messages">{t.filter ? <pre><T text={JSON.stringify(t.filter, null, 1)} /></pre> : "all"}</Fact>
         <Fact name="Rate">{t.rate ? `${count(t.rate)} a second` : "no limit"}</Fact>
+        {t.order && <Fact name="Order">{t.order} first</Fact>}
+        {t.delayMs ? <Fact name="Delay of each message">{age(t.delayMs)}</Fact> : null}
+        {t.edit && <Fact name="Changes in each message"><pre><T text={JSON.stringify(t.edit, null, 1)} /></pre></Fact>}
         {t.limit ? <Fact name="At most">{plural(t.limit, "message")}</Fact> : null}
         <Fact name="Started"><Time at={t.started} /></Fact>{t.ended && <Fact name="Ended"><Time at={t.ended} /></Fact>}
         {t.by && <Fact name="By"><T text={t.by} /></Fact>}{t.note && <Fact name="Note"><T text={t.note} /></Fact>}
