@@ -72,7 +72,7 @@ export function CommandPanel() {
   return <dialog ref={dialog} class="panel" aria-labelledby="commands-title" onClose={() => (commandsOpen.value = false)}>
     <header><h2 id="commands-title">Commands for this screen</h2>
       <button type="button" class="small" onClick={() => (commandsOpen.value = false)}>Close</button></header>
-    <p class="dim">They show the same in a terminal. Commands that change something first say what they would do, and do it with <code>--yes</code>.
+    <p class="dim">They do the same in a terminal. <code>tenaq dead</code> first says what it would do, and does it with <code>--yes</code>; other commands that change something do it at once.
       {server.value?.caller.key ? " They sign with your key from the environment." : ""}</p>
     {open && <CommandList list={commands.value} />}
   </dialog>;

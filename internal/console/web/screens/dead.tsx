@@ -68,7 +68,7 @@ export function Dead({ queue }: { queue: string }) {
   useCommands([
     cmd("Group the messages by their reason", "tenaq", "dead", "list", v(queue)),
     cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", v(queue), "--text", "timeout"),
-    cmd("Bring all back at the pace of the consumer", "tenaq", "redrive", v(queue)),
+    cmd("Show what a redriver would do, which brings them back at the pace of their consumer", "tenaq", "redrive", "plan", v(queue)),
     cmd("Move all messages back", "tenaq", "move", "start", v(queue)),
   ]);
   return <Fragment>

@@ -84,7 +84,7 @@ function Value({ name, value }: { name: string; value: string }) {
 function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   useCommands([
     cmd("Show the settings", "tenaq", "queue", "show", v(name)),
-    cmd("Change a setting", "tenaq", "queue", "set", v(name), "VisibilityTimeout=60"),
+    cmd("Change a setting", "tenaq", "queue", "set", v(name), "--attribute", "VisibilityTimeout=60"),
     cmd("Set a tag", "tenaq", "queue", "tag", v(name), "team=payments"),
     cmd("Keep a history of messages that have ended", "tenaq", "queue", "tag", v(name), "tenaq:history=7d/1GiB"),
   ]);
