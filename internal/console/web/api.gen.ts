@@ -62,6 +62,24 @@ export interface ChangeList {
   changes: Change[];
 }
 
+export interface Claim {
+  ageMs: number | null;
+  attempts: number;
+  fence?: number;
+  generation: number;
+  key: string;
+  leaseMs?: number;
+  leaseOver?: boolean;
+  ledger: string;
+  messageId?: string;
+  owner: string;
+  reason?: string;
+  remainingMs?: number;
+  result?: string;
+  resultBytes?: number;
+  state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
+}
+
 export interface ClaimView {
   ageMs: number;
   attempts: number;
@@ -107,6 +125,33 @@ export interface Description {
   now: string;
   server: string;
   version: string;
+}
+
+export interface Event {
+  after?: string;
+  at: string | null;
+  attempts?: number;
+  before?: string;
+  class?: string;
+  clock?: "client" | "version";
+  count?: number;
+  fence?: number;
+  from?: string;
+  generation: number;
+  key?: string;
+  ledger?: string;
+  lineageId?: string;
+  messageId?: string;
+  newMessageId?: string;
+  ofMessageId?: string;
+  owner?: string;
+  queue?: string;
+  receive?: number;
+  redrives?: number;
+  text?: string;
+  to?: string;
+  verdict?: "retry" | "poison" | "release" | "returned";
+  what: "registered" | "send_failed" | "sent" | "received" | "returned" | "dead_lettered" | "arrived" | "moved" | "parked" | "replaced" | "replayed" | "removed" | "deleted" | "expired" | "claimed" | "completed" | "failed" | "exhausted" | "released" | "awaiting_decision" | "lease_over";
 }
 
 export interface Filter {
@@ -347,6 +392,20 @@ export interface RecordList {
   records: (Record | null)[];
 }
 
+export interface Registration {
+  ageMs: number | null;
+  attempts: number;
+  generation: number;
+  key: string;
+  leaseOver?: boolean;
+  messageId?: string;
+  owner: string;
+  queue: string;
+  reason?: string;
+  registered?: string;
+  state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
+}
+
 export interface ShownAlarm {
   acknowledged?: boolean;
   actions: string[];
@@ -449,6 +508,27 @@ export interface Totals {
   receivedPerS: number;
   sentPerS: number;
   visible: number;
+}
+
+export interface Trace {
+  claims: Claim[];
+  complete: boolean;
+  events: Event[];
+  histories: number;
+  keys: string[];
+  lineages: string[];
+  messages: Message[];
+  next?: string;
+  now: string;
+  registrations: Registration[];
+  unknown: Unknown[];
+}
+
+export interface Unknown {
+  part: "messages" | "history" | "claims" | "registrations";
+  queue?: string;
+  text: string;
+  why: "off" | "gone" | "denied" | "bound" | "unindexed";
 }
 
 export interface Waiting {
