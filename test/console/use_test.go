@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/evanw/esbuild/pkg/api"
 )
 
@@ -230,7 +231,7 @@ func TestSignIn(t *testing.T) {
 		t.Error("the token is stored outside of the page's memory")
 	}
 	b.visit(s.URL() + "/console/#/log")
-	eval[bool](b, "(location.reload(), true)")
+	b.do(chromedp.Reload())
 	b.sees("This server requires a key")
 }
 
