@@ -154,6 +154,12 @@ export interface Event {
   what: "registered" | "send_failed" | "sent" | "received" | "returned" | "dead_lettered" | "arrived" | "moved" | "parked" | "replaced" | "replayed" | "removed" | "deleted" | "expired" | "claimed" | "completed" | "failed" | "exhausted" | "released" | "awaiting_decision" | "lease_over";
 }
 
+export interface ExtensionView {
+  says: string;
+  tag: string;
+  value: string;
+}
+
 export interface Filter {
   attributes?: { [name: string]: string };
   before?: string;
@@ -345,6 +351,7 @@ export interface QueueDetail {
   deadLettersOf?: string[];
   deadLettersOfMore?: boolean;
   delayed: number;
+  extensions?: ExtensionView[];
   fifo: boolean;
   inFlight: number;
   name: string;
