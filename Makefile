@@ -28,7 +28,7 @@ SHUFFLE     := -shuffle=$(or $(SEED),on)
 
 # These read the sources, start no goroutine of ours (the engine), drive programs that are built without the
 # race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
-UNRACED     := ./internal/archtest ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
+UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/console ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 # Nothing that runs in their tests starts a goroutine, as internal/archtest checks.
 ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/cluster ./internal/door/policy \
 	./internal/engine/enginetest ./internal/engine/kept ./internal/engine/key ./internal/engine/row ./internal/engine/salvage \
@@ -128,13 +128,13 @@ race:
 		echo "SKIPPED: no C compiler ($$cc), so no race detector" >&2; \
 	fi
 
-# Every test without the race detector. The demos on emulators come last and alone, and so do clusters: they keep
-# real time, which other tests would take from them.
+# Every test without the race detector. The browser, the demos on emulators and the clusters come last and alone: they
+# keep real time, which other tests would take from them.
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
 whole:
-	$(PURE_GO) $(TEST) -count=1 $(SHUFFLE) -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v -e '/test/demo$$' -e '/test/cluster$$')
-	$(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/demo
+	$(PURE_GO) $(TEST) -count=1 $(SHUFFLE) -timeout 20m $$($(GO) list $(LONGEST) ./... | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
+	$(PURE_GO) $(TEST) -count=1 -p 1 -timeout 20m ./test/console ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) $(TEST) -count=1 -v
