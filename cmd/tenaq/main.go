@@ -133,6 +133,7 @@ func newRoot(a *cli.App) *cobra.Command {
 		queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
 		messages.NewShowCmd(a), messages.NewTraceCmd(a), messages.NewHistoryCmd(a),
+		dead.NewReplayCmd(a),
 		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a), messages.NewNackCmd(a))
 	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
 		claims.NewRecordsCmd(a), outbox.NewCmd(a))

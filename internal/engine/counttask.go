@@ -16,10 +16,17 @@ type CountTask struct {
 	// they are.
 	Edit TaskEdit
 
+	Replay  bool // the task is a replay, to the same queue if To is empty
+	Missing bool // of what was never completed
+
 	// The answer. Skipped messages are found and cannot be taken now.
 	Count, Bytes, Skipped int64
 	Samples               []Peeked // the first ones, at most CountSamples
 	Next                  string   // empty when the count is complete
+
+	// Of a replay, instead of Samples:
+	Skips    ReplaySkips
+	Outcomes []Outcome
 }
 
 // CountSamples is how many messages CountTask shows.
@@ -35,6 +42,12 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		return errValue(op.After, "after", "It is not a place in this queue.")
 	}
 	if err := checkFilter(&op.Filter); err != nil {
+		return err
+	}
+	if op.Replay {
+		return op.replay(e, q, after)
+	}
+	if err := checkNoReplay(&op.Filter, op.Missing); err != nil {
 		return err
 	}
 	to, err := e.checkCount(q, op)

@@ -55,5 +55,6 @@ func (e *Engine) applyExtensions(q *queue) {
 	}
 	if kept && q.past == nil {
 		e.rows.deleteRange(row.WholeHistory(q.row.Incarnation)) // [HIST-4]
+		e.endReplay(q)
 	}
 }

@@ -130,6 +130,9 @@ func (e *Engine) record(q *queue, m *message, end ending) {
 	}
 	b.Until = e.now
 	b.Count++
+	if m.Replayed {
+		b.Replayed++
+	}
 	b.Bytes += size
 	h.bytes += size
 	h.written += size
@@ -263,8 +266,7 @@ func (op *History) apply(e *Engine, _ *Command) *Error {
 		return err
 	}
 	if q.past == nil {
-		return refuse(CodeUnsupported, "Queue "+q.name.Name+" keeps no history. Set its tag "+
-			extension.History+", for example to 7d.")
+		return errNoHistory(q)
 	}
 	after, ok := openPlace(q.row.Incarnation, op.After)
 	switch {

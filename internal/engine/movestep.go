@@ -54,9 +54,9 @@ func (t *task) nextStep() int64 {
 	case t.Paused: // [TASK-12]
 		return end
 	case t.Rate == 0:
-		return t.Stepped
+		return max(t.Stepped, t.waits)
 	}
-	return min((t.Due+999)/1000, end)
+	return min(max((t.Due+999)/1000, t.waits), end)
 }
 
 // allowance is how many messages may move now, so that they are spread over each second. [MOVE-13]
@@ -94,8 +94,13 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 		return end(row.TaskCancelled, "")
 	case !t.Selects && e.now >= t.Started+taskTimeMax:
 		return end(row.TaskFailed, failureTimeout)
+	case t.Work == TaskReplay && e.noHistory:
+		t.waits = e.now + waitForDisk
+		return true
 	case !e.ready(source) || t.Selects && !e.settleDelayed(source, settleStep):
 		return false
+	case t.Work == TaskReplay:
+		return e.stepReplay(source, t, seed)
 	case t.Selects:
 		e.stepSelection(source, t, seed)
 		return true
@@ -181,7 +186,7 @@ func (e *Engine) redriven(to *queue, m *message, random MessageID, size, delay i
 	moved := &message{Meta: row.NewMeta(0, id, e.now, size), hasMeta: true}
 	moved.Lineage, moved.Meta.Generation, moved.Redrives, moved.FirstSent = m.Lineage,
 		m.Meta.Generation, m.Redrives+1, m.FirstSent
-	moved.Group, moved.Dedup = m.Group, m.Dedup
+	moved.Group, moved.Dedup, moved.Replayed = m.Group, m.Dedup, m.Replayed
 	if delay > 0 && !to.fifo() {
 		moved.Flags |= row.FlagScheduled
 		moved.Delivery = row.Delivery{At: e.now + delay, Kind: row.DueDelayed}

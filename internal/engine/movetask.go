@@ -31,7 +31,11 @@ const (
 )
 
 // A task is a task in memory.
-type task struct{ row.Task }
+type task struct {
+	row.Task
+
+	waits int64 // it does nothing before this time: the disk is nearly full [REPLAY-13]
+}
 
 // loadTasks reads the tasks that are not over.
 func (e *Engine) loadTasks() {
@@ -47,7 +51,7 @@ func (e *Engine) loadTasks() {
 			e.rows.damaged("active task", k)
 		}
 		t.Number, t.Source = number, source
-		e.tasks = append(e.tasks, &task{t})
+		e.tasks = append(e.tasks, &task{Task: t})
 	}
 }
 
@@ -89,7 +93,7 @@ func (e *Engine) tasksOf(source QueueName) (tasks []*task) {
 		if !ok {
 			e.rows.damaged("task", k)
 		}
-		tasks = append(tasks, &task{t})
+		tasks = append(tasks, &task{Task: t})
 	}
 	return tasks
 }
@@ -193,7 +197,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 	if !e.isDeadLetterQueue(source.name) { // [MOVE-1]
 		return invalid("Source queue must be configured as a Dead Letter Queue.")
 	}
-	t := &task{row.Task{
+	t := &task{Task: row.Task{
 		Number:  e.sys.NextTask,
 		Source:  source.name,
 		ID:      identity(c.Seed, 0),

@@ -9,7 +9,8 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// What a task that selects does with each message that it takes. [TASK-2, TASK-4, TASK-5]
+// What a task that selects does with each message that it takes. A replay has another file.
+// [TASK-2, TASK-4, TASK-5]
 const (
 	TaskMove   = row.TaskMove
 	TaskDelete = row.TaskDelete
@@ -40,6 +41,7 @@ type StartTask struct {
 	Most     int64 // messages; zero for all
 	Expected int64 // messages, for the progress; zero when that is unknown
 	Confirm  int64 // messages that a delete may remove
+	Missing  bool  // a replay sends only what was never completed [REPLAY-4]
 	By, Note string
 
 	Newest bool     // it begins with the latest message [TASK-20]
@@ -65,6 +67,7 @@ type TaskView struct {
 	Started, Ended          int64 // Unix milliseconds; Ended is zero until then
 	By, Note                string
 	SQS                     bool // it was started with StartMessageMoveTask
+	Missing                 bool
 
 	Newest bool
 	Delay  Int
@@ -77,7 +80,7 @@ func (t *task) view() TaskView {
 		ID: t.name(), Work: t.Work, Queue: t.Source.Name, To: t.Destination.Name, Filter: t.Filter,
 		Status: row.TaskNames[t.Status], Failure: t.Failure, Done: t.Moved, Skipped: t.Skipped,
 		Expected: t.ToMove, Most: t.Most, Confirm: t.Confirm, Rate: t.Rate, Started: t.Started,
-		By: t.By, Note: t.Note, SQS: !t.Selects,
+		By: t.By, Note: t.Note, SQS: !t.Selects, Missing: t.Missing,
 		Newest: t.Newest, Delay: Int{t.Delay, t.Delays}, Edit: t.Edit,
 	}
 	switch {
@@ -130,14 +133,17 @@ func (op *StartTask) apply(e *Engine, c *Command) *Error {
 	if !e.settled(q) {
 		return ErrAgain
 	}
-	t := &task{row.Task{
+	t := &task{Task: row.Task{
 		Number: e.sys.NextTask, Source: q.name, ID: identity(c.Seed, 0), Destination: to,
 		Rate: op.Rate, Started: e.now, Status: row.TaskRunning, ToMove: op.expected(q),
 		Limit: q.st.NextSeq, Due: e.now * 1000, Stepped: e.now,
 		Selects: true, Work: op.Work, Filter: e.bind(op.Filter, q.name.Account), Most: op.Most,
-		Confirm: op.Confirm, By: op.By, Note: op.Note,
+		Confirm: op.Confirm, Missing: op.Missing, By: op.By, Note: op.Note,
 		Newest: op.Newest, Delays: op.Delay.Set, Delay: op.Delay.Value, Edit: op.Edit,
 	}}
+	if op.Work == TaskReplay {
+		t.Limit = q.past.next() // it is about outcomes
+	}
 	what := row.TaskWorks[op.Work]
 	if op.Newest {
 		t.Place = t.Limit
@@ -158,7 +164,7 @@ func (op *StartTask) expected(q *queue) int64 {
 	case n > 0:
 	case op.Work == TaskDelete:
 		n = op.Confirm
-	case op.Filter.All():
+	case op.Filter.All() && op.Work != TaskReplay:
 		n = q.visible()
 	}
 	if op.Most > 0 && n > 0 {
@@ -170,8 +176,8 @@ func (op *StartTask) expected(q *queue) int64 {
 // checkTask refuses a task that cannot be, and returns where its messages go.
 func (e *Engine) checkTask(q *queue, op *StartTask) (to QueueName, err *Error) {
 	switch {
-	case op.Work > TaskPark:
-		return to, errNumber(int64(op.Work), "do", "Must be move, delete or park.")
+	case op.Work > TaskReplay:
+		return to, errNumber(int64(op.Work), "do", "Must be move, delete, park or replay.")
 	case op.Work == TaskDelete && op.To != "":
 		return to, errValue(op.To, "to", "A delete has no destination.")
 	case op.Work == TaskPark && op.To == "":
@@ -193,7 +199,13 @@ func (e *Engine) checkTask(q *queue, op *StartTask) (to QueueName, err *Error) {
 	if err := checkFilter(&op.Filter); err != nil {
 		return to, err
 	}
-	if err := checkOptions(q, op); err != nil || op.To == "" {
+	if err := checkOptions(q, op); err != nil {
+		return to, err
+	}
+	if op.Work == TaskReplay {
+		return e.checkReplay(q, op)
+	}
+	if err := checkNoReplay(&op.Filter, op.Missing); err != nil || op.To == "" {
 		return to, err
 	}
 	destination, err := e.checkTo(q, op.To)
@@ -222,6 +234,8 @@ func (e *Engine) checkTo(q *queue, name string) (*queue, *Error) {
 func checkOptions(q *queue, op *StartTask) *Error {
 	d := op.Delay
 	switch {
+	case op.Newest && op.Work == TaskReplay: // [REPLAY-2]
+		return errValue("newest", "order", "A replay begins with the oldest outcome.")
 	case op.Newest && q.fifo() && op.Work != TaskDelete: // [TASK-20]
 		return errValue("newest", "order", "The messages of a group leave a FIFO queue in "+
 			"their order. Leave the order out, and select the messages with a filter.")
@@ -295,7 +309,7 @@ func (op *ListTasks) apply(e *Engine, _ *Command) *Error {
 	if op.Active {
 		for _, t := range e.tasks {
 			if t.Source.Account == op.Account && (op.Queue == "" || t.Source == of) {
-				op.Tasks = append(op.Tasks, t.view())
+				op.Tasks = append(op.Tasks, e.viewTask(t))
 			}
 		}
 		return nil
@@ -322,7 +336,7 @@ func (op *ListTasks) apply(e *Engine, _ *Command) *Error {
 			op.Next = op.Tasks[op.Max-1].ID
 			break
 		}
-		op.Tasks = append(op.Tasks, (&task{t}).view())
+		op.Tasks = append(op.Tasks, e.viewTask(&task{Task: t}))
 	}
 	return nil
 }
@@ -339,7 +353,7 @@ func (op *ShowTask) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	op.Task = t.view()
+	op.Task = e.viewTask(t)
 	return nil
 }
 

@@ -59,13 +59,9 @@ func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]a
 		}
 	}
 	if len(s.attributes) > 0 {
-		attributes := make(map[string]string)
-		for _, pair := range s.attributes {
-			name, value, ok := strings.Cut(pair, "=")
-			if !ok || name == "" {
-				return nil, cli.Usagef("--attribute %q is not of the form NAME=VALUE", pair)
-			}
-			attributes[name] = value
+		attributes, err := attributesOf(s.attributes)
+		if err != nil {
+			return nil, err
 		}
 		f["attributes"] = attributes
 	}
@@ -82,6 +78,19 @@ func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]a
 		}
 	}
 	return f, nil
+}
+
+// attributesOf reads attributes with their values.
+func attributesOf(pairs []string) (map[string]string, error) {
+	attributes := make(map[string]string)
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, cli.Usagef("--attribute %q is not of the form NAME=VALUE", pair)
+		}
+		attributes[name] = value
+	}
+	return attributes, nil
 }
 
 // A counted is what a task would take.

@@ -22,12 +22,13 @@ const lack = "has no tasks that select messages; use a tenaq server of this vers
 func NewTaskCmd(a *cli.App) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "task",
-		Short: "Watch and steer tasks that move, park or delete messages",
-		Long: `Watch and steer tasks that move, park or delete messages. This needs a tenaq
-server.
+		Short: "Watch and steer tasks that move, park, delete or replay messages",
+		Long: `Watch and steer tasks that move, park, delete or replay messages. This needs a
+tenaq server.
 
 A task runs in the server, survives a restart, and is named by its queue and a
-number, such as orders-dlq:17. Start one with "tenaq dead" or "tenaq move".`,
+number, such as orders-dlq:17. Start one with "tenaq dead", "tenaq replay" or
+"tenaq move".`,
 		Example: `  tenaq task list --active
   tenaq task watch orders-dlq:17
   tenaq task pause orders-dlq:17 --note "the consumer is down"`,
@@ -47,6 +48,7 @@ type task struct {
 	Do       string         `json:"do"`
 	Queue    string         `json:"queue"`
 	To       string         `json:"to,omitempty"`
+	Missing  bool           `json:"missing,omitempty"`
 	Filter   map[string]any `json:"filter,omitempty"`
 	State    string         `json:"state"`
 	Done     int64          `json:"done"`
@@ -219,7 +221,8 @@ func printTask(a *cli.App, t *task) error {
 	}
 	slices.Sort(filter)
 	return a.PrintCard(t, "", [2]string{"task", t.ID + "  " + t.State},
-		[2]string{"does", strings.TrimSpace(t.Do + " " + cli.OrEmpty(t.destination() != "",
+		[2]string{"does", strings.TrimSpace(t.Do + cli.OrEmpty(t.Missing, " of what is missing") +
+			" " + cli.OrEmpty(t.destination() != "",
 			"to "+t.destination()))},
 		[2]string{"filter", strings.Join(filter, " ")}, [2]string{"order", t.Order},
 		[2]string{"delay", t.delay()}, [2]string{"changes", t.change()},

@@ -72,7 +72,8 @@ func interrupted(t *task) error {
 		"tenaq task watch %s, stop it with: tenaq task cancel %[1]s", t.ID)
 }
 
-var pastOf = map[string]string{"move": "moved", "park": "parked", "delete": "deleted"}
+var pastOf = map[string]string{"move": "moved", "park": "parked", "delete": "deleted",
+	"replay": "replayed"}
 
 // did says what the task has done.
 func did(t *task) string {
@@ -80,7 +81,11 @@ func did(t *task) string {
 	if to := t.destination(); to != "" {
 		text += " to " + to
 	}
-	if t.Skipped > 0 {
+	switch {
+	case t.Skipped == 0:
+	case t.Do == "replay":
+		text += fmt.Sprintf("; left out %s", cli.Counted(t.Skipped, "outcome", "outcomes"))
+	default:
 		text += fmt.Sprintf("; %s could not be taken and stayed",
 			cli.Counted(t.Skipped, "message", "messages"))
 	}
@@ -109,6 +114,8 @@ func adviceOf(reason string) string {
 		"CouldNotDetermineMessageSource":          ": a message was sent to the queue directly; name a queue with --to",
 		"AWS.SimpleQueueService.NonExistentQueue": ": a queue was deleted; create it again, or name another with --to",
 		"MoreThanConfirmed":                       ": there are more messages than were confirmed; look at them and start again",
+		"HistoryRemoved":                          ": the tag tenaq:history was removed, and the history with it",
+		"DiskReserve":                             ": it waits until the disk has room",
 		"TaskTimedOut":                            ": start another task for the rest",
 	}[reason]
 }

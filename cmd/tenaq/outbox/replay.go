@@ -56,7 +56,10 @@ replay is one of two kinds:
 is 2026-01-31T12:00:00Z, a day in UTC such as 2026-01-31, or a time before now
 such as 168h. --query takes messages from other tables instead: it is a SELECT
 whose columns are named like those of an outbox; dedup_id or id names the work.
---where and --query run as the user of --db, unchanged. docs/outbox.md has more.`,
+--where and --query run as the user of --db, unchanged. docs/outbox.md has more.
+
+"tenaq replay" sends from the history that a tenaq server keeps of a queue
+instead: it needs no outbox.`,
 		Example: `  tenaq outbox replay --from 168h --queue transcode                    # prints the plan
   tenaq outbox replay --from 2026-01-24 --to 2026-01-31T12:00:00Z --where "headers->>'tenant' = 't1'" --run --note 'wrong volume'
   tenaq outbox replay --from 24h --missing-only --run

@@ -48,7 +48,7 @@ func init() {
 		{method: "GET", path: "/tasks", action: "ListTasks", operation: does((*call).tasks),
 			summary: "List tasks that take messages out of queues"},
 		{method: "POST", path: "/tasks", action: "ManageTasks", operation: does((*call).startTask),
-			summary: "Start a task that moves, deletes or parks messages"},
+			summary: "Start a task that moves, deletes, parks or replays messages"},
 		{method: "POST", path: "/tasks/count", action: "PeekMessages",
 			operation: does((*call).countTask),
 			summary:   "Count the messages that a task would take"},

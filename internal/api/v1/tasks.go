@@ -25,6 +25,8 @@ type filter struct {
 	Text        string            `json:"text,omitempty" doc:"a part of the body"`
 	Kind        string            `json:"kind,omitempty" doc:"kind of the reason, from /v1/queues/{queue}/reasons"`
 	Reason      string            `json:"reason,omitempty" doc:"a part of the reason why the message failed"`
+	Outcome     string            `json:"outcome,omitempty" enum:"deleted,expired,dead_lettered,moved,parked,replaced,removed" doc:"of a replay; from and before are then when it ended"`
+	Key         string            `json:"key,omitempty" doc:"of a replay: key of the work"`
 }
 
 // ofEngine returns the filter as the engine has it.
@@ -43,7 +45,10 @@ func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 		in.To = f.Before.UnixMilli()
 	}
 	in.Group, in.Source, in.Text = f.Group, f.Source, f.Text
-	in.Kind, in.Reason = f.Kind, f.Reason
+	in.Kind, in.Reason, in.Key = f.Kind, f.Reason, f.Key
+	if err := f.readOutcome(&in); err != nil {
+		return in, err
+	}
 	in.ReceivesMin, in.ReceivesMax = f.ReceivesMin, f.ReceivesMax
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
 		in.Attributes = append(in.Attributes,
@@ -59,7 +64,7 @@ func shownFilter(in *engine.TaskFilter) *filter {
 	}
 	f := &filter{Group: in.Group, Source: in.Source[strings.LastIndex(in.Source, ":")+1:],
 		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax, Text: in.Text,
-		Kind: in.Kind, Reason: in.Reason,
+		Kind: in.Kind, Reason: in.Reason, Outcome: in.Outcome.String(), Key: in.Key,
 		Attributes: make(map[string]string)}
 	if in.ID != [16]byte{} {
 		f.ID = engine.MessageID(in.ID).String()
@@ -83,12 +88,13 @@ func timeOf(ms int64) *time.Time {
 // A task is a task as /v1 shows it. [TASK-11]
 type task struct {
 	ID       string     `json:"id" doc:"the queue and a number, such as orders-dlq:17"`
-	Do       string     `json:"do" enum:"move,delete,park"`
+	Do       string     `json:"do" enum:"move,delete,park,replay"`
 	Queue    string     `json:"queue"`
-	To       string     `json:"to,omitempty" doc:"absent when each message goes to its source"`
+	To       string     `json:"to,omitempty" doc:"absent when each message goes to its source, and in a replay to the queue itself"`
+	Missing  bool       `json:"missing,omitempty" doc:"a replay sends only what was never completed"`
 	Filter   *filter    `json:"filter,omitempty" doc:"absent when the task takes every message"`
 	State    string     `json:"state" enum:"RUNNING,PAUSED,COMPLETED,CANCELLING,CANCELLED,FAILED"`
-	Done     int64      `json:"done" doc:"messages taken so far"`
+	Done     int64      `json:"done" doc:"messages taken, or sent again, so far"`
 	Expected int64      `json:"expected,omitempty" doc:"messages; absent when that is unknown"`
 	Skipped  int64      `json:"skipped" doc:"messages that the filter finds and that had to stay"`
 	Limit    int64      `json:"limit,omitempty"`
@@ -98,7 +104,7 @@ type task struct {
 	Ended    *time.Time `json:"ended,omitempty"`
 	By       string     `json:"by,omitempty" doc:"who started it"`
 	Note     string     `json:"note,omitempty"`
-	Reason   string     `json:"reason,omitempty" doc:"why it failed"`
+	Reason   string     `json:"reason,omitempty" doc:"why it failed; DiskReserve while a replay waits because the disk is nearly full"`
 	SQS      bool       `json:"sqs,omitempty" doc:"it was started with StartMessageMoveTask"`
 
 	Order string     `json:"order,omitempty" enum:"newest" doc:"absent when it begins with the oldest message"`
@@ -113,14 +119,15 @@ type shownEdit struct {
 	Removed []string `json:"removed,omitempty" doc:"names of user attributes"`
 }
 
-var works = []string{engine.TaskMove: "move", engine.TaskDelete: "delete", engine.TaskPark: "park"}
+var works = []string{engine.TaskMove: "move", engine.TaskDelete: "delete", engine.TaskPark: "park",
+	engine.TaskReplay: "replay"}
 
 func shownTask(v *engine.TaskView) task {
 	t := task{ID: v.ID, Do: works[v.Work], Queue: v.Queue, To: v.To,
 		Filter: shownFilter(&v.Filter), State: v.Status, Done: v.Done, Expected: v.Expected,
 		Skipped: v.Skipped, Limit: v.Most, Confirm: v.Confirm, Rate: v.Rate,
 		Started: *timeOf(v.Started), Ended: timeOf(v.Ended), By: v.By, Note: v.Note,
-		Reason: v.Failure, SQS: v.SQS}
+		Reason: v.Failure, SQS: v.SQS, Missing: v.Missing}
 	if v.Newest {
 		t.Order = newest
 	}
@@ -198,9 +205,10 @@ func (c *call) tasks(in tasksIn) (taskList, error) {
 
 type startIn struct {
 	Queue    string `json:"queue"`
-	Do       string `json:"do" enum:"move,delete,park"`
-	To       string `json:"to,omitempty" doc:"name of a queue; absent to move each message to its source"`
+	Do       string `json:"do" enum:"move,delete,park,replay"`
+	To       string `json:"to,omitempty" doc:"name of a queue; absent to move each message to its source, and to replay to the queue itself"`
 	Filter   filter `json:"filter,omitzero" doc:"absent for every message"`
+	Missing  bool   `json:"missing,omitempty" doc:"replay only what was never completed"`
 	Rate     int64  `json:"rate,omitempty" range:"0,10000" doc:"messages a second; 0 for no limit"`
 	Limit    int64  `json:"limit,omitempty" doc:"messages that it takes at most; 0 for all"`
 	Expected int64  `json:"expected,omitempty" doc:"messages, for the progress"`
@@ -213,17 +221,11 @@ type startIn struct {
 
 // startTask answers POST /v1/tasks. [TASK-1]
 func (c *call) startTask(in startIn) (task, error) {
-	if err := c.allow(in.Queue, c.route.right(), "sqs:ReceiveMessage",
-		"sqs:DeleteMessage"); err != nil {
+	if err := c.allowTask(&in); err != nil {
 		return task{}, err
 	}
-	if in.To != "" || in.Do == works[engine.TaskMove] {
-		if err := c.allowTo(in.To); err != nil {
-			return task{}, err
-		}
-	}
 	if in.Do == "" {
-		return task{}, errValue("do", "", "move, delete or park")
+		return task{}, errValue("do", "", "move, delete, park or replay")
 	}
 	f, err := in.Filter.ofEngine()
 	if err != nil {
@@ -231,8 +233,8 @@ func (c *call) startTask(in startIn) (task, error) {
 	}
 	op := &engine.StartTask{Queue: c.queue(in.Queue), To: in.To, Filter: f,
 		Work: engine.TaskWork(slices.Index(works, in.Do)), Rate: in.Rate, Most: in.Limit,
-		Expected: in.Expected, Confirm: in.Confirm, By: c.by(), Note: in.Note,
-		Newest: in.Order == newest, Edit: in.Edit.ofEngine()}
+		Expected: in.Expected, Confirm: in.Confirm, Missing: in.Missing, By: c.by(),
+		Note: in.Note, Newest: in.Order == newest, Edit: in.Edit.ofEngine()}
 	if in.Delay != nil {
 		op.Delay = engine.Int{Value: *in.Delay, Set: true}
 	}
@@ -253,9 +255,12 @@ type countIn struct {
 	After  string `json:"after,omitempty" doc:"next of the count before"`
 	Limit  int64  `json:"limit,omitempty" doc:"the count ends at this number of messages"`
 	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
-	To     string `json:"to,omitempty" doc:"count for a move of all messages to this queue"`
+	To     string `json:"to,omitempty" doc:"count for a move of all messages to this queue, or a replay"`
 	Order  string `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it counts and shows first"`
 	Edit   edit   `json:"edit,omitzero" doc:"show the samples as this edit leaves them; without to, for a move of each message to its source"`
+
+	Do      string `json:"do,omitempty" enum:"replay" doc:"count for a replay"`
+	Missing bool   `json:"missing,omitempty" doc:"of what was never completed"`
 }
 
 // A taskCount is the answer to POST /v1/tasks/count.
@@ -266,6 +271,10 @@ type taskCount struct {
 	Complete bool      `json:"complete" doc:"the count has come to the end of the queue"`
 	Next     string    `json:"next,omitempty"`
 	Samples  []message `json:"samples" doc:"up to three of the messages, as an edit leaves them"`
+
+	// Of a replay:
+	Skips    *replaySkips `json:"skips,omitempty" doc:"why outcomes that the filter finds would not be sent"`
+	Outcomes []outcome    `json:"outcomes,omitempty" doc:"up to three of what a replay would send, in the place of samples"`
 }
 
 const (
@@ -280,7 +289,11 @@ const (
 // countTask answers POST /v1/tasks/count, which changes nothing. [TASK-8]
 func (c *call) countTask(in countIn) (taskCount, error) {
 	count := taskCount{Samples: []message{}}
-	if err := c.allow(in.Queue, c.route.right()); err != nil {
+	rights := []string{c.route.right()}
+	if in.Do != "" {
+		rights = append(rights, searchHistory)
+	}
+	if err := c.allow(in.Queue, rights...); err != nil {
 		return count, err
 	}
 	f, err := in.Filter.ofEngine()
@@ -294,7 +307,7 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 	}
 	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After,
 		Most: in.Limit, Back: in.Back, To: in.To, Newest: in.Order == newest,
-		Edit: in.Edit.ofEngine()}
+		Edit: in.Edit.ofEngine(), Replay: in.Do != "", Missing: in.Missing}
 	if in.Limit < 0 {
 		return count, errValue("limit", strconv.FormatInt(in.Limit, 10), "a number of messages")
 	}
@@ -306,6 +319,7 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		count.Count, count.Bytes, count.Skipped = count.Count+op.Count, count.Bytes+op.Bytes,
 			count.Skipped+op.Skipped
 		samples = append(samples, op.Samples...)
+		count.addReplay(op)
 		op.After, op.Most = op.Next, in.Limit-count.Count
 		if op.Next == "" || in.Limit > 0 && op.Most == 0 {
 			break

@@ -180,8 +180,8 @@ func TestTasksRefused(t *testing.T) {
 		status     int
 		part       string
 	}{
-		{"/tasks", `{"queue":"dead"}`, 400, "move, delete or park"},
-		{"/tasks", `{"queue":"dead","do":"burn"}`, 400, "move, delete or park"},
+		{"/tasks", `{"queue":"dead"}`, 400, "move, delete, park or replay"},
+		{"/tasks", `{"queue":"dead","do":"burn"}`, 400, "move, delete, park or replay"},
 		{"/tasks", `{"queue":"none","do":"move"}`, 404, "does not exist"},
 		{"/tasks", `{"queue":"dead","do":"delete"}`, 400, "count them first"},
 		{"/tasks", `{"queue":"dead","do":"move","filter":{"id":"x"}}`, 400, "a message id"},

@@ -105,7 +105,7 @@ func (p *Player) outcome(o *engine.Outcome, show []string) (string, error) {
 	line := fmt.Sprintf("%s %s ended=%s receives=%d", m.alias, o.Kind, sinceEpoch(o.Ended),
 		o.Receives)
 	for _, part := range [][2]string{{"of", m.of}, {"to", o.To.Name}, {"group", o.Group},
-		{"key", o.Key}} {
+		{"key", p.dedup(o.Key)}} {
 		if part[1] != "" {
 			line += " " + part[0] + "=" + part[1]
 		}
@@ -148,12 +148,22 @@ type modelOutcome struct {
 	outcome string
 	ended   int64
 	to      engine.QueueName
+
+	bucket int   // its number
+	opened int64 // when the bucket was
 }
 
 // end ends a message in a queue.
 func (m *Model) end(q *modelQueue, msg *modelMessage, outcome string, to engine.QueueName) {
-	if _, on := q.historyAge(); on {
-		o := modelOutcome{*msg, outcome, m.now, to}
+	if age, on := q.historyAge(); on {
+		o := modelOutcome{modelMessage: *msg, outcome: outcome, ended: m.now, to: to,
+			opened: m.now}
+		if n := len(q.outcomes); n > 0 {
+			last := &q.outcomes[n-1]
+			if o.bucket = last.bucket + 1; m.now < last.opened+age/64 {
+				o.bucket, o.opened = last.bucket, last.opened
+			}
+		}
 		o.attempts = slices.Clone(msg.attempts)
 		q.outcomes = append(q.outcomes, o)
 	}
@@ -202,11 +212,22 @@ func (m *Model) ReadHistory(op *engine.History) (page []engine.Outcome, next str
 		found.Ended, found.To = o.ended, o.to
 		found.Seq, found.Sent, found.FirstSent = o.seq, o.sent, o.firstSent
 		found.Receives, found.FirstReceive, found.LastReceive = o.receives, o.first, o.last
-		found.Group, found.Key, found.Content.Body = o.entry.Group.Value, key, o.entry.Body.Value
+		found.Group, found.Key, found.Content = o.entry.Group.Value, key, contentOf(&o.entry)
 		if len(o.attempts) > 0 {
 			found.Story = &engine.Story{Attempts: o.attempts}
 		}
 		page = append(page, found)
 	}
 	return page, ""
+}
+
+// contentOf is what an entry is stored as.
+func contentOf(e *engine.Entry) engine.Content {
+	c := engine.Content{Body: e.Body.Value, BodyMD5: e.BodyMD5, Sender: e.Sender,
+		Trace: traceOf(e)}
+	for _, a := range e.Attributes {
+		c.Attributes = append(c.Attributes, engine.Attribute{Name: a.Name, Type: a.Type.Value,
+			String: a.String.Value, Binary: a.Binary})
+	}
+	return c
 }

@@ -30,6 +30,8 @@ func (p *Player) filter(a *args) (f engine.TaskFilter) {
 	if kind := a.text("kind-of"); kind.Set {
 		f.Kind = fingerprint.Of(a.text("class").Value, kind.Value)
 	}
+	f.Key = a.text("key").Value
+	f.Outcome, _ = engine.OutcomeKindOf(a.text("outcome").Value)
 	f.ReceivesMin = uint64(a.number("receives").Value)
 	f.ReceivesMax = uint64(a.number("receives-max").Value)
 	for _, pair := range a.values("with") {
@@ -66,7 +68,7 @@ func (a *args) edit() engine.TaskEdit {
 	return engine.NewEdit(&body.Value, set, removed)
 }
 
-var works = []string{"move", "delete", "park"}
+var works = []string{"move", "delete", "park", "replay"}
 
 // taskStart starts a task that selects and answers its id. Later steps may name it k1, k2 and so
 // on, in the order of starts.
@@ -75,7 +77,7 @@ func (p *Player) taskStart(a *args, _ []string) (string, error) {
 		Rate: a.number("rate").Value, Most: a.number("max").Value,
 		Expected: a.number("expected").Value, Confirm: a.number("confirm").Value,
 		By: a.text("by").Value, Note: a.text("note").Value,
-		Newest: a.flag("newest"), Edit: a.edit()}
+		Missing: a.flag("missing"), Newest: a.flag("newest"), Edit: a.edit()}
 	op.Queue, _ = a.queue()
 	if ms := a.millis("delay", -time.Millisecond); ms != -1 {
 		op.Delay = engine.Int{Value: ms, Set: true}
@@ -91,7 +93,7 @@ func (p *Player) taskStart(a *args, _ []string) (string, error) {
 		return refusal, err
 	}
 	p.selections = append(p.selections, op.Task.ID)
-	p.edits = p.edits || !op.Edit.None()
+	p.edits = p.edits || !op.Edit.None() || op.Work == engine.TaskReplay
 	return showView(&op.Task), nil
 }
 
@@ -123,6 +125,9 @@ func showView(t *engine.TaskView) string {
 		text += fmt.Sprintf(" edit=body:%t,set:%d,without:%d", t.Edit.HasBody, len(t.Edit.Set),
 			len(t.Edit.Removed))
 	}
+	if t.Missing {
+		text += " missing"
+	}
 	text += " started=" + sinceEpoch(t.Started)
 	if t.Ended != 0 {
 		text += " ended=" + sinceEpoch(t.Ended)
@@ -137,12 +142,14 @@ func showView(t *engine.TaskView) string {
 func (p *Player) taskCount(a *args, _ []string) (string, error) {
 	most := a.number("max").Value
 	op := &engine.CountTask{Filter: p.filter(a), Back: a.flag("back"), Most: most,
-		To: a.text("to").Value, Newest: a.flag("newest"), Edit: a.edit()}
+		To: a.text("to").Value, Newest: a.flag("newest"), Edit: a.edit(),
+		Replay: a.flag("replay"), Missing: a.flag("missing")}
 	op.Queue, _ = a.queue()
 	if err := a.done(); err != nil {
 		return "", err
 	}
 	count, bytes, skipped, samples := int64(0), int64(0), int64(0), ""
+	var skips engine.ReplaySkips
 	for {
 		refusal, err := p.do(op)
 		if refusal != "" || err != nil {
@@ -157,8 +164,24 @@ func (p *Player) taskCount(a *args, _ []string) (string, error) {
 				samples += " " + m.alias
 			}
 		}
+		for i := range op.Outcomes {
+			o := &op.Outcomes[i]
+			m, err := p.meet(&engine.Delivery{ID: o.ID, Lineage: o.Lineage})
+			if err != nil {
+				return "", err
+			}
+			if count == 0 {
+				samples += " " + m.alias
+			}
+		}
 		count, bytes, skipped = count+op.Count, bytes+op.Bytes, skipped+op.Skipped
+		skips.Live, skips.Later, skips.Refused = skips.Live+op.Skips.Live,
+			skips.Later+op.Skips.Later, skips.Refused+op.Skips.Refused
 		if op.After = op.Next; op.Next == "" || most > 0 && count == most {
+			if op.Replay {
+				samples = fmt.Sprintf(" live=%d later=%d refused=%d%s", skips.Live, skips.Later,
+					skips.Refused, samples)
+			}
 			return fmt.Sprintf("count=%d bytes=%d skipped=%d%s", count, bytes, skipped, samples),
 				nil
 		}

@@ -211,6 +211,8 @@ func (g *Generator) more(receipts int) {
 		g.history(q)
 	case g.tagged && g.chance(20):
 		g.extension(q)
+	case g.past && g.chance(40):
+		g.replay(q)
 	case g.dead && g.chance(7):
 		g.deadStep(q)
 	case g.chance(20):
@@ -226,7 +228,7 @@ func (g *Generator) more(receipts int) {
 	case n < 300:
 		g.emit("find m%d", 1+g.r.IntN(1+g.r.IntN(400)))
 	case n < 480:
-		g.emit("receive q=%s%s%s%s%s%s show=(sent, first, size, seq, dedup, source, story, lineage)", q,
+		g.emit("receive q=%s%s%s%s%s%s show=(sent, first, size, seq, dedup, source, story, lineage, trail)", q,
 			g.maybe("names", "TenaqReason"),
 			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait",
 				"0", "20"), g.attempt(q))
@@ -295,8 +297,7 @@ func (g *Generator) more(receipts int) {
 	}
 }
 
-// history switches a history on or off, or searches it. It is longer than any script, because what
-// expires ends when somebody looks.
+// history switches a history on or off, or searches it. It is longer than any script.
 func (g *Generator) history(q string) {
 	switch g.r.IntN(12) {
 	case 0, 1:
@@ -304,10 +305,10 @@ func (g *Generator) history(q string) {
 	case 2:
 		g.emit("untag q=%s tenaq:history", q)
 	case 3, 4, 5:
-		g.emit("history q=%s sorted show=(sent, received, story)%s", q,
+		g.emit("history q=%s show=(sent, received, story)%s", q,
 			g.maybe("max", "1", "3", "1000"))
 	default:
-		g.emit("history q=%s sorted%s%s%s%s%s", q, g.maybe("key", "w1", "w2"),
+		g.emit("history q=%s%s%s%s%s%s", q, g.maybe("key", "w1", "w2"),
 			g.maybe("group", "g1", "g2"),
 			g.maybe("outcome", "deleted", "expired", "moved", "parked"),
 			g.maybe("from", "1s", "1m"), g.maybe("text", "x", "l"))

@@ -100,3 +100,61 @@ func (g *Generator) written(q string) string {
 	}
 	return "arn%3Aaws%3Asqs%3Aus-east-1%3A" + accountDefault + "%3A" + name
 }
+
+// replay makes up a replay, a few of its steps, and what else may happen to it.
+func (g *Generator) replay(q string) {
+	if !g.chance(4) { // mostly a queue that has had a history for long
+		q = g.names[0]
+	}
+	what := g.replayFilter(q) + g.maybe("to", g.another(q))
+	if g.chance(3) {
+		what += " missing"
+	}
+	if g.chance(3) {
+		g.emit("task-count q=%s replay%s%s", q, g.maybe("max", "1", "5"), what)
+		return
+	}
+	g.selections++
+	g.emit("task-start q=%s do=replay%s%s%s", q, g.maybe("max", "1", "5", "100"),
+		g.maybe("rate", "1", "10", "1000"), what)
+	switch g.r.IntN(8) {
+	case 0:
+		g.emit("task-%s task=%s", g.one("pause", "cancel"), g.selection())
+	case 1:
+		g.emit("untag q=%s tenaq:history", q)
+		g.emit("tag q=%s tenaq:history=8760h", q)
+	case 2:
+		g.emit("send q=%s%s", q, g.message(q))
+		g.emit("drain q=%s n=3", q)
+	}
+	for range 1 + g.r.IntN(3) {
+		g.emit("move-step")
+	}
+	if g.chance(2) {
+		g.emit("drain q=%s n=%d", q, 1+g.r.IntN(20))
+	}
+}
+
+// replayFilter is which outcomes a replay is about.
+func (g *Generator) replayFilter(q string) string {
+	switch g.r.IntN(14) {
+	case 0, 1:
+		return " outcome=" + g.one("expired", "dead_lettered", "moved", "parked", "replaced",
+			"removed")
+	case 2:
+		return " text=" + g.one("x", "ell", "zzz")
+	case 3:
+		return " group=" + g.one("g1", "g2")
+	case 4:
+		return " key=" + g.one("w1", "w2", "w1")
+	case 5, 6:
+		return g.maybe("older", "1s", "10s", "1m") + g.maybe("younger", "1m1s", "1h", "12h")
+	case 7:
+		return fmt.Sprintf(" m=m%d", 1+g.r.IntN(40))
+	case 8:
+		return " reason=" + g.one("no", "Timeout")
+	case 9:
+		return " with=(k=" + g.one("v", "w") + ")"
+	}
+	return ""
+}

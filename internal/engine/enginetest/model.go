@@ -75,12 +75,16 @@ type modelMessage struct {
 	first, last     int64
 	changed         bool // its visibility was, since it was received
 	dedup           string
+	origin          bool   // its retention began in another queue
 	source          string // ARN of the queue it was dead-lettered from
 
 	attempts []engine.Attempt // what consumers said
 	told     bool             // the last of them is about the newest receive
 	ended    engine.Verdict   // of a nack of the newest receive
 	entry    engine.Entry
+
+	lineageGeneration uint64
+	replayed          bool
 }
 
 type modelKind int
@@ -218,7 +222,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 	case *engine.UntagQueue:
 		q.retag(func() { q.untag(op.Keys) })
 		if _, on := q.historyAge(); !on {
-			q.outcomes = nil
+			m.endReplay(q)
 		}
 	case *engine.History:
 		no = m.history(q)

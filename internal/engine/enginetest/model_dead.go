@@ -66,7 +66,7 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 	m.of(q).DeadLetters.Add(1)
 	m.of(target).Arrived.Add(1)
 	moved := *msg
-	moved.source = m.arn(q.name)
+	moved.source, moved.origin = m.arn(q.name), !target.fifo()
 	if target.fifo() {
 		moved.base = m.now
 		moved.dedup = msg.id.String()

@@ -43,15 +43,45 @@ func (m *Model) settle(q *modelQueue) {
 	}
 	if !m.hold {
 		n := len(q.messages)
-		q.messages = slices.DeleteFunc(q.messages, func(msg *modelMessage) bool {
-			if q.expired(msg, m.now) {
-				m.end(q, msg, "expired", engine.QueueName{})
-				return true
-			}
-			return false
-		})
+		for m.expireOrigins(q) || m.expireFront(q) {
+		}
 		m.of(q).Expired.Add(int64(n - len(q.messages)))
 	}
+}
+
+// expiryPiece is how many messages expire in a row before others get their turn. It decides about
+// the order of their outcomes alone.
+const expiryPiece = 256
+
+// expireOrigins removes messages of a standard queue that came with the time of another queue, the
+// oldest first.
+func (m *Model) expireOrigins(q *modelQueue) (more bool) {
+	var over []*modelMessage
+	for _, msg := range q.messages {
+		if !q.fifo() && msg.origin && q.expired(msg, m.now) {
+			over = append(over, msg)
+		}
+	}
+	slices.SortStableFunc(over, func(a, b *modelMessage) int { return cmp.Compare(a.base, b.base) })
+	for _, msg := range over[:min(len(over), expiryPiece)] {
+		m.expire(q, msg)
+	}
+	m.expireFront(q)
+	return len(over) > 0
+}
+
+// expireFront removes messages from the front.
+func (m *Model) expireFront(q *modelQueue) (more bool) {
+	for n := 0; n < expiryPiece && len(q.messages) > 0 && q.expired(q.messages[0], m.now); n++ {
+		m.expire(q, q.messages[0])
+		more = true
+	}
+	return more
+}
+
+func (m *Model) expire(q *modelQueue, msg *modelMessage) {
+	m.end(q, msg, "expired", engine.QueueName{})
+	q.remove(msg)
 }
 
 // send stores a message. Wrong says what a message is that is too large.
@@ -313,6 +343,8 @@ func (q *modelQueue) delivery(msg *modelMessage, asked []string) engine.Delivery
 		Story:        story,
 		Fence:        msg.fence,
 		FirstSent:    msg.firstSent,
+
+		LineageGeneration: msg.lineageGeneration,
 	}
 }
 

@@ -186,6 +186,10 @@ func (m *Model) stepTask(t *modelTask) {
 		return
 	}
 	m.settle(q)
+	if t.selects != nil && t.selects.Work == engine.TaskReplay {
+		m.stepReplay(t, q)
+		return
+	}
 	if t.selects != nil {
 		m.stepSelection(t, q)
 		return
@@ -266,6 +270,9 @@ func (m *Model) moveBack(
 		dedup:     msg.dedup,
 		entry:     entry,
 		attempts:  msg.attempts,
+		replayed:  msg.replayed,
+
+		lineageGeneration: msg.lineageGeneration,
 	}
 	m.enter(to, moved, 0)
 	moved.at = m.now + delay

@@ -23,6 +23,10 @@ func (t *modelTask) view() engine.TaskView {
 	if s := t.selects; s != nil {
 		v.Work, v.To, v.Filter, v.Most, v.Confirm = s.Work, s.To, s.Filter, s.Most, s.Confirm
 		v.By, v.Note, v.Newest, v.Delay, v.Edit = s.By, s.Note, s.Newest, s.Delay, s.Edit
+		v.Missing = s.Missing
+		if s.Work == engine.TaskReplay && v.To == v.Queue {
+			v.To = ""
+		}
 	} else if t.Destination != "" {
 		v.To = queueOfARN(t.Destination)
 	}
@@ -55,7 +59,12 @@ func (m *Model) listActions(op *engine.ListActions) {
 }
 
 func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Error {
-	if no := m.checkTask(q, op); no != nil {
+	replay := op.Work == engine.TaskReplay
+	if replay {
+		if no := m.checkReplay(q, op.To); no != nil {
+			return no
+		}
+	} else if no := m.checkTask(q, op); no != nil {
 		return no
 	}
 	if earlier := m.tasksOf(q.name); len(earlier) > 0 && earlier[0].active() {
@@ -65,7 +74,9 @@ func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Erro
 	t := m.newTask(q)
 	t.MoveTask = engine.MoveTask{Status: "RUNNING", Rate: op.Rate, Started: m.now,
 		ToMove: cmp.Or(op.Expected, op.Confirm)}
-	if t.ToMove == 0 && op.Filter.All() {
+	if replay {
+		t.last = uint64(len(q.outcomes))
+	} else if t.ToMove == 0 && op.Filter.All() {
 		t.ToMove = int64(q.count(available, m.now))
 	}
 	if op.Most > 0 && t.ToMove > op.Most {
@@ -77,7 +88,7 @@ func (m *Model) startSelection(q *modelQueue, op *engine.StartTask) *engine.Erro
 		t.place = t.last + 1
 	}
 	op.Task = t.view()
-	work := []string{"move", "delete", "park"}[op.Work]
+	work := []string{"move", "delete", "park", "replay"}[op.Work]
 	if edits(&op.Edit) {
 		work = "edit and " + work
 	}
@@ -235,7 +246,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 			moved.source = m.arn(source.name)
 		}
 	}
-	moved.base = m.now
+	moved.base, moved.origin = m.now, !to.fifo()
 	m.enter(to, &moved, 0)
 	moved.kind = available
 }
@@ -375,12 +386,15 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) *engine.Error {
 	if op.To == "" && !back {
 		task.Work = engine.TaskDelete
 	}
+	place, _ := q.openPlace(op.After)
+	if op.Replay {
+		return m.countReplay(q, op, place)
+	}
 	if no := m.checkTask(q, task); no != nil {
 		return no
 	}
 	m.settle(q)
 	op.Count, op.Bytes, op.Skipped, op.Samples, op.Next = 0, 0, 0, nil, ""
-	place, _ := q.openPlace(op.After)
 	if op.Newest && op.After == "" {
 		place = q.seq + 1
 	}

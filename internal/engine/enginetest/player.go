@@ -68,7 +68,7 @@ type Player struct {
 	versions    map[uint64]string // aliases of versions of records, v1 and so on
 	lastVersion uint64
 	selections  []string         // ids of tasks that select, in the order of their start
-	edits       bool             // one of them edits
+	edits       bool             // one of them edits, or is a replay
 	places      map[string]place // of messages that could be replaced, by queue and alias
 }
 
@@ -310,6 +310,13 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 				printable(attr.String.Value+string(attr.Binary)))
 		}
 		return text, nil
+	case "trail":
+		for _, attr := range m.entry.Attributes {
+			if attr.Name == "tenaq" {
+				text = " trail=" + p.named(attr.String.Value)
+			}
+		}
+		return text, nil
 	case "seq":
 		if d.Sequence != 0 {
 			text = fmt.Sprintf(" seq=%d", uint64(d.Sequence))
@@ -347,12 +354,23 @@ func (p *Player) shown(d *engine.Delivery, m *sentMessage, what string) (text st
 // script knows the alias alone.
 func (p *Player) dedup(text string) string {
 	if len(text) != messageIDLen {
-		return text
+		return p.named(text)
 	}
 	for id, m := range p.sent { // order does not matter: ids differ
 		if id.String() == text {
 			return "id-of-" + m.alias
 		}
+	}
+	return text
+}
+
+// named shows a text with aliases in the place of the ids of messages.
+func (p *Player) named(text string) string {
+	if len(text) < messageIDLen {
+		return text
+	}
+	for id, m := range p.sent { // order does not matter: ids differ
+		text = strings.ReplaceAll(text, id.String(), m.alias)
 	}
 	return text
 }

@@ -145,6 +145,8 @@ func samples() []sample {
 	arrived.Arrived = sampleTime + 3000
 	fenced := arrived
 	fenced.Fence, fenced.Away = 300, true
+	replayed := fenced
+	replayed.Replayed = true
 	flight := Delivery{At: sampleTime, Kind: DueInFlight, Receives: 300, Generation: 301,
 		FirstReceive: sampleTime - 2, LastReceive: sampleTime - 1, Apart: true}
 	dead := Delivery{At: sampleTime, Kind: DueReturned, Receives: 3, FirstReceive: sampleTime - 2,
@@ -172,6 +174,9 @@ func samples() []sample {
 	edits.Number, edits.Work, edits.Confirm, edits.Newest, edits.Delays, edits.Delay = 9, TaskMove, 0, true, true, 900_000
 	edits.Edit = TaskEdit{HasBody: true, Body: "fixed", BodyMD5: sampleIncarned, Removed: []string{"old", "older"},
 		Set: []Attribute{{Name: "n", Type: "Number", String: "7"}, {Name: "b", Type: "Binary", Binary: []byte{0, 0xff}}}}
+	replays := reasons
+	replays.Number, replays.Work, replays.Confirm, replays.Missing = 10, TaskReplay, 0, true
+	replays.Filter.Key, replays.Filter.Outcome = "order-17", OutcomeExpired
 	paused := Task{Number: 7, Source: sampleName, ID: sampleID, Rate: 10, Started: sampleTime, Status: TaskRunning, ToMove: 9, Limit: 12,
 		Due: sampleTime * 1000, Stepped: sampleTime + 1, Paused: true}
 	action := Action{Number: 1017, At: sampleTime, Account: "000000000000", By: "ops", Name: "PauseTask", About: "orders:6", Text: "text"}
@@ -193,6 +198,8 @@ func samples() []sample {
 		return namedQueue{name, stored}, ok && known
 	}
 	bucket := Bucket{First: 17, Count: 4, Bytes: 4000, From: sampleTime - 5, Until: sampleTime}
+	again := bucket
+	again.Replayed = 3
 	ended := Outcome{Number: 18, Kind: OutcomeMoved, Ended: sampleTime, Receives: 300, Deliveries: 301, FirstReceive: sampleTime - 2,
 		LastReceive: sampleTime - 1, Key: "order-17", To: sampleName, Story: &story, Meta: moved}
 	deleted := Outcome{Number: 19, Kind: OutcomeDeleted, Ended: sampleTime, Receives: 1, Deliveries: 1, FirstReceive: sampleTime, LastReceive: sampleTime, Meta: plain}
@@ -222,6 +229,7 @@ func samples() []sample {
 		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},
 		{"message-fenced", SeqKey(sampleSpace, KindMessage, 18), fenced.Encode(nil, nil), message, readMeta{fenced, ""}},
+		{"message-replayed", SeqKey(sampleSpace, KindMessage, 18), replayed.Encode(nil, nil), message, readMeta{replayed, ""}},
 		{"content", SeqKey(sampleSpace, KindContent, 18), content.Encode(),
 			func(_, v []byte) (any, bool) { return any2(DecodeContent(v)) }, content},
 		{"delivery", SeqKey(sampleSpace, KindDelivery, 17), flight.Encode(nil),
@@ -259,6 +267,10 @@ func samples() []sample {
 			first, _ := BucketOf(k)
 			return any2(DecodeBucket(first, v))
 		}, bucket},
+		{"bucket-2", BucketKey(sampleIncarned, 17), again.Encode(nil), func(k, v []byte) (any, bool) {
+			first, _ := BucketOf(k)
+			return any2(DecodeBucket(first, v))
+		}, again},
 		{"outcome", AppendHistoryKey(nil, sampleIncarned, 17, HistoryOutcome, 19), deleted.Meta.Encode(deleted.EncodeHead(nil), []byte("content")),
 			outcome, readOutcome{deleted, "content"}},
 		{"outcome-moved", AppendHistoryKey(nil, sampleIncarned, 17, HistoryOutcome, 18), ended.Meta.Encode(ended.EncodeHead(nil), nil),
@@ -302,6 +314,9 @@ func samples() []sample {
 		{"task-4", TaskKey(sampleName, 9), edits.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, edits},
+		{"task-5", TaskKey(sampleName, 10), replays.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(TaskOf(k, v))
+		}, replays},
 		{"task-2-paused", TaskKey(sampleName, 7), paused.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, paused},

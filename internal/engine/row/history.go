@@ -155,6 +155,7 @@ type Bucket struct {
 	Count       int64
 	Bytes       int64 // of the keys and values of all rows in the bucket
 	From, Until int64 // when the first and the last of them ended; zero for none
+	Replayed    int64 // how many of the outcomes are of messages that a replay sent
 }
 
 // End is the number after the last outcome.
@@ -167,15 +168,25 @@ func (b *Bucket) Encode(v []byte) []byte {
 }
 
 func (b *Bucket) parts(c *Codec) {
-	c.Version(Version)
+	write := byte(Version)
+	if b.Replayed != 0 {
+		write = bucketVersion
+	}
+	version := c.version(write, bucketVersion)
 	c.Int(&b.Count, &b.Bytes, &b.From, &b.Until)
+	if version >= bucketVersion {
+		c.Int(&b.Replayed)
+	}
 }
+
+// bucketVersion is the version of the row of a bucket that has outcomes of replayed messages.
+const bucketVersion = 2
 
 func DecodeBucket(first uint64, value []byte) (b Bucket, ok bool) {
 	c := Codec{B: value, Reading: true}
 	b.First = first
 	b.parts(&c)
-	return b, c.Done() && first > 0 && b.Count >= 0
+	return b, c.Done() && first > 0 && b.Replayed >= 0 && b.Replayed <= b.Count
 }
 
 // A HistoryKind says what a row in a bucket is.

@@ -40,6 +40,9 @@ type Meta struct {
 	// moved do.
 	Away bool
 
+	// Replayed says that a replay sent the message, or one that it was before it moved here.
+	Replayed bool
+
 	Group, Dedup, Source string
 }
 
@@ -54,8 +57,10 @@ func (m *Meta) Encode(b, inline []byte) []byte {
 func (m *Meta) parts(c *Codec) {
 	write := byte(Version)
 	switch {
-	case m.Fence != 0 || m.Away:
+	case m.Replayed:
 		write = messageVersion
+	case m.Fence != 0 || m.Away:
+		write = messageFence
 	case m.Arrived != m.Base:
 		write = messageArrived
 	}
@@ -104,9 +109,12 @@ func (m *Meta) parts(c *Codec) {
 	if version >= messageArrived {
 		c.Int(&m.Arrived)
 	}
-	if version >= messageVersion {
+	if version >= messageFence {
 		c.Uint(&m.Fence)
 		c.bool(&m.Away)
+	}
+	if version >= messageVersion {
+		c.bool(&m.Replayed)
 	}
 }
 
@@ -131,7 +139,8 @@ func NewMeta(seq uint64, id MessageID, now, size int64) Meta {
 // Versions of message rows. A row is of the first version that has what there is to be said.
 const (
 	messageArrived = 2 // has the arrival in the queue, if it is not the start of the retention
-	messageVersion = 3 // has the fence and says whether the message is away
+	messageFence   = 3 // has the fence and says whether the message is away
+	messageVersion = 4 // says whether the message was replayed
 )
 
 // DecodeMeta reads a message row. The inline content, if there is any, is a part of value.

@@ -22,22 +22,24 @@ var TaskNames = [...]string{"", "RUNNING", "COMPLETED", "CANCELLING", "CANCELLED
 // TaskWork is what a task does with each message that it takes.
 type TaskWork byte
 
-func (w TaskWork) known() bool { return w <= TaskPark }
+func (w TaskWork) known() bool { return w <= TaskReplay }
 
 const (
 	TaskMove   TaskWork = iota // to where it came from, or to a queue, as a redrive
 	TaskDelete                 // for ever
 	TaskPark                   // to a queue, where it stays what it was
+	TaskReplay                 // an outcome of the history of the queue, as a new message
 )
 
-var TaskWorks = [...]string{"move", "delete", "park"}
+var TaskWorks = [...]string{"move", "delete", "park", "replay"}
 
 // TaskRateMax bounds the rate of a task that selects.
 const TaskRateMax = 10_000
 
 // A Task is a task: it takes messages from a queue, step by step. One that was started over SQS
 // takes those that a receive would find. One that selects takes those that match its filter, in the
-// order of their numbers or against it, and looks at each once.
+// order of their numbers or against it, and looks at each once. One that replays does so with the
+// outcomes in the history of its queue: Limit, Place and Filter are about these.
 type Task struct {
 	Number uint64
 	Source QueueName
@@ -65,6 +67,7 @@ type Task struct {
 	Skipped int64  // messages that match and had to stay
 	By      string // who started it
 	Note    string
+	Missing bool // a replay sends only what was never completed
 
 	Newest bool  // it begins with the message that came last
 	Delays bool  // Delay counts, and not that of the queue where a message goes
@@ -95,13 +98,17 @@ type TaskFilter struct {
 	ID          [16]byte // of the message, or of its lineage
 	Group       string
 	Source      string // ARN of the queue that it was dead-lettered from
-	From, To    int64  // it was sent at From or later, and before To
+	From, To    int64  // it was sent at From or later, and before To; an outcome ended then
 	ReceivesMin uint64
 	ReceivesMax uint64
 	Attributes  []TaskAttribute
 	Text        string // a part of the body
 	Kind        string // fingerprint of the reason why it failed
 	Reason      string // a part of that reason
+
+	// Of a replay:
+	Key     string // of the work
+	Outcome OutcomeKind
 }
 
 // A TaskAttribute is a user attribute with its value.
@@ -110,7 +117,8 @@ type TaskAttribute struct{ Name, Value string }
 // All reports whether the filter finds every message.
 func (f *TaskFilter) All() bool {
 	return f.ID == [16]byte{} && f.Group == "" && f.Source == "" && f.From == 0 && f.To == 0 &&
-		f.ReceivesMin == 0 && f.ReceivesMax == 0 && !f.OfContent() && !f.OfReason()
+		f.ReceivesMin == 0 && f.ReceivesMax == 0 && f.Key == "" && f.Outcome == 0 &&
+		!f.OfContent() && !f.OfReason()
 }
 
 // OfContent reports whether the filter looks at more than metadata.
@@ -125,18 +133,24 @@ func (t *Task) Encode(b []byte) []byte {
 	return c.B
 }
 
-// taskVersion is the version of the row of a task that has an order, a delay or an edit. One that
-// selects by reasons is of version 3, others that select, or are paused, are of version 2, and all
+// Versions of the rows of tasks: of those that replay, those that have an order, a delay or an edit,
+// and those that select by reasons. Others that select, or are paused, are of version 2, and all
 // others of version 1.
-const taskVersion = 4
+const (
+	taskOfReason    = 3
+	taskWithOptions = 4
+	taskVersion     = 5
+)
 
 func (t *Task) parts(c *Codec) {
 	write := byte(Version)
 	switch {
-	case t.Newest || t.Delays || !t.Edit.None():
+	case t.Work == TaskReplay:
 		write = taskVersion
+	case t.Newest || t.Delays || !t.Edit.None():
+		write = taskWithOptions
 	case t.Filter.OfReason():
-		write = 3
+		write = taskOfReason
 	case t.Selects || t.Paused:
 		write = 2
 	}
@@ -168,10 +182,10 @@ func (t *Task) parts(c *Codec) {
 	c.Uint(&f.ReceivesMin, &f.ReceivesMax)
 	list(c, &f.Attributes, func(a *TaskAttribute) { c.string(&a.Name, &a.Value) })
 	c.string(&f.Text)
-	if version > 2 {
+	if version >= taskOfReason {
 		c.string(&f.Kind, &f.Reason)
 	}
-	if version > 3 {
+	if version >= taskWithOptions {
 		c.bool(&t.Newest, &t.Delays)
 		c.Int(&t.Delay)
 		edit := &t.Edit
@@ -181,10 +195,16 @@ func (t *Task) parts(c *Codec) {
 		list(c, &edit.Set, func(a *Attribute) { a.parts(c) })
 		list(c, &edit.Removed, func(name *string) { c.string(name) })
 	}
+	if version >= taskVersion {
+		c.bool(&t.Missing)
+		c.string(&f.Key)
+		c.Byte((*byte)(&f.Outcome))
+	}
 }
 
 func DecodeTask(value []byte) (t Task, ok bool) {
 	c := Codec{B: value, Reading: true}
 	t.parts(&c)
-	return t, c.Done() && t.Status.known() && t.Work.known()
+	return t, c.Done() && t.Status.known() && t.Work.known() &&
+		(t.Filter.Outcome == 0 || t.Filter.Outcome.known())
 }

@@ -121,6 +121,9 @@ func (w *historySalvage) keep(number uint64, k, v []byte) {
 	}
 	b.Until, w.ended = o.Ended, o.Ended
 	b.Count++
+	if o.Replayed {
+		b.Replayed++
+	}
 }
 
 // save writes the row of the bucket.

@@ -214,7 +214,7 @@ func (w *spaceSalvage) saveGroups() {
 // within the queue, and one within the group. A row of one must not replace that of the other.
 func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	minute := m.Sent / row.DedupBucket
-	if m.Source != "" || m.Redrives > 0 || !slices.Contains(w.st.Buckets, minute) {
+	if m.Source != "" || m.Redrives > 0 || m.Replayed || !slices.Contains(w.st.Buckets, minute) {
 		return
 	}
 	d := row.Dedup{At: m.Sent, ID: m.ID, Sequence: row.Sequence(m.Seq)}

@@ -92,7 +92,7 @@ func (h *historyRun) nothing(s row.Span) {
 func (h *historyRun) bucket(key []byte, b *row.Bucket) {
 	content := &spaceRun{run: h.run, queue: h.queue}
 	var marks, found rowSum
-	var bytesOf, count int64
+	var bytesOf, count, replayed int64
 	began, ended, apart, contents := int64(0), b.From, 0, 0
 	for k, v := range h.rows(row.InBucket(h.incarnation, b.First)) {
 		kind, number, ok := row.HistoryKindOf(k)
@@ -121,6 +121,9 @@ func (h *historyRun) bucket(key []byte, b *row.Bucket) {
 			if ended = max(ended, o.Ended); count == 1 {
 				began = o.Ended
 			}
+			if o.Replayed {
+				replayed++
+			}
 			h.canonical(h.queue, k, v, o.Meta.Encode(o.EncodeHead(nil), inline))
 			var value []byte
 			ck := row.AppendHistoryKey(nil, h.incarnation, b.First, row.HistoryContent, number)
@@ -142,6 +145,9 @@ func (h *historyRun) bucket(key []byte, b *row.Bucket) {
 	case count > 0 && (began != b.From || ended != b.Until):
 		h.say(key, "the bucket is from %d until %d, and its outcomes are from %d until %d", b.From,
 			b.Until, began, ended)
+	case replayed != b.Replayed:
+		h.say(key, "the bucket counts %d outcomes of replayed messages, and has %d", b.Replayed,
+			replayed)
 	case contents != apart:
 		h.say(key, "%d of its outcomes have a content of their own, and there are %d", apart,
 			contents)

@@ -1,0 +1,245 @@
+package dead
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tenaq/internal/cli"
+)
+
+// A replayFlags is the command replay.
+type replayFlags struct {
+	cli.ClientFlags
+	id, key, group, outcome, text string
+	kind, reason                  string
+	attributes                    []string
+	from, before                  time.Time
+
+	missing         bool
+	to, note        string
+	rate, limit     int64
+	yes, background bool
+}
+
+// NewReplayCmd returns the command replay.
+func NewReplayCmd(a *cli.App) *cobra.Command {
+	f := &replayFlags{}
+	cmd := &cobra.Command{
+		Use:   "replay QUEUE",
+		Short: "Send past messages of a queue again, from its history",
+		Long: `Send past messages of a queue again, from the history that the queue keeps with
+the tag tenaq:history. Without --yes it only counts the messages and shows
+three of them.
+
+A replay is one of two kinds:
+
+  all (default)  Every message that the flags select is sent as a new
+                 generation: workers that do work once run again. Cards are
+                 charged again.
+  --missing      Only what no consumer has deleted is sent, in its own
+                 generation: what expired, and dead letters that are gone.
+
+What a queue has a message of is left out, and so is what a task deleted,
+unless --outcome names it. A message is sent once, in the order in which the
+messages ended. While requests are waiting, a replay takes at most a sixth of
+the server's writing time. An interrupt leaves it running; see "tenaq task".
+
+"tenaq outbox replay" sends from the rows of an outbox instead: it needs a
+database and no history, and also works with Amazon SQS.`,
+		Example: `  tenaq replay orders --from 7d
+  tenaq replay orders --from 7d --before 2h --rate 50 --yes
+  tenaq replay orders --from 24h --missing --yes
+  tenaq replay orders --key order-17 --to orders-test --yes`,
+		Args: cli.Wants(1, 1),
+		RunE: f.RunV1(cli.HistoryLack, func(
+			ctx context.Context, v *cli.V1Client, args []string,
+		) error {
+			return f.run(ctx, a, v, cli.QueueNameOf(args[0]))
+		}),
+	}
+	f.Register(cmd)
+	flags := cmd.Flags()
+	cli.Value(flags, &f.from, "from", "", "ended at this `time` or later; 2h is two hours ago",
+		cli.ParseTimeOrAgo)
+	cli.Value(flags, &f.before, "before", "", "ended before this `time`; 2h is two hours ago",
+		cli.ParseTimeOrAgo)
+	flags.StringVar(&f.id, "id", "", "only the message with this message or lineage `id`")
+	flags.StringVar(&f.key, "key", "", "only messages of the work with this `key`")
+	flags.StringVar(&f.group, "group", "", "only messages of this message `group`")
+	flags.StringVar(&f.outcome, "outcome", "", "only messages with this `outcome`")
+	flags.StringArrayVar(&f.attributes, "attribute", nil,
+		"only messages with this attribute, `NAME=VALUE`")
+	flags.StringVar(&f.text, "text", "", "only messages whose body contains this `text`")
+	flags.StringVar(&f.kind, "kind", "", "only messages that failed for this `kind` of reason")
+	flags.StringVar(&f.reason, "reason", "", "only messages whose reason contains this `text`")
+	flags.BoolVar(&f.missing, "missing", false, "send only what was never completed")
+	flags.StringVar(&f.to, "to", "", "send the messages to this `queue` instead")
+	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to send")
+	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
+	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
+	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
+	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
+	cli.Completes(cmd, "outcome", "deleted", "expired", "dead_lettered", "moved", "parked",
+		"replaced", "removed")
+	return cmd
+}
+
+// filter is what the server is asked for.
+func (f *replayFlags) filter() (map[string]any, error) {
+	attributes, err := attributesOf(f.attributes)
+	if err != nil {
+		return nil, err
+	}
+	in := make(map[string]any)
+	for name, text := range map[string]string{"id": f.id, "key": f.key, "group": f.group,
+		"outcome": f.outcome, "text": f.text, "kind": f.kind, "reason": f.reason} {
+		if text != "" {
+			in[name] = text
+		}
+	}
+	for name, at := range map[string]time.Time{"from": f.from, "before": f.before} {
+		if !at.IsZero() {
+			in[name] = at
+		}
+	}
+	if len(attributes) > 0 {
+		in["attributes"] = attributes
+	}
+	return in, nil
+}
+
+// A replayCount is what a replay would send.
+type replayCount struct {
+	Count    int64         `json:"count"`
+	Bytes    int64         `json:"bytes"`
+	Skipped  int64         `json:"skipped"`
+	Skips    replaySkips   `json:"skips"`
+	Complete bool          `json:"complete"`
+	Next     string        `json:"next,omitempty"`
+	Outcomes []cli.Outcome `json:"outcomes"`
+}
+
+type replaySkips struct {
+	Live    int64 `json:"live"`
+	Later   int64 `json:"later"`
+	Refused int64 `json:"refused"`
+}
+
+// text says why outcomes are left out.
+func (s *replaySkips) text() string {
+	var why []string
+	for _, part := range []struct {
+		n   int64
+		why string
+	}{{s.Live, "is in a queue"}, {s.Later, "has a later outcome"},
+		{s.Refused, "is too large for the queue"}} {
+		if part.n > 0 {
+			why = append(why, fmt.Sprintf("%d %s", part.n, part.why))
+		}
+	}
+	return strings.Join(why, ", ")
+}
+
+// count counts to the end of the history, or until there are limit messages.
+func (f *replayFlags) count(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, filter map[string]any,
+) (total replayCount, err error) {
+	p := cli.NewProgress(a.Stderr, "counting "+queue)
+	defer p.Done()
+	in := map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing,
+		"to": cli.QueueNameOf(f.to)}
+	for {
+		if f.limit > 0 {
+			in["limit"] = f.limit - total.Count
+		}
+		var part replayCount
+		if err := v.Post(ctx, "count the history of", queue, "/tasks/count", in,
+			&part); err != nil {
+			return total, err
+		}
+		total.Outcomes = append(total.Outcomes, part.Outcomes...)
+		total.Outcomes = total.Outcomes[:min(3, len(total.Outcomes))]
+		total.Count, total.Bytes = total.Count+part.Count, total.Bytes+part.Bytes
+		total.Skipped += part.Skipped
+		total.Skips.Live += part.Skips.Live
+		total.Skips.Later += part.Skips.Later
+		total.Skips.Refused += part.Skips.Refused
+		if total.Complete = part.Complete; part.Complete || f.limit > 0 && total.Count == f.limit {
+			return total, nil
+		}
+		p.Line("%s so far", cli.Counted(total.Count, "message", "messages"))
+		in["after"] = part.Next
+	}
+}
+
+func (f *replayFlags) run(
+	ctx context.Context, a *cli.App, v *cli.V1Client, queue string,
+) error {
+	filter, err := f.filter()
+	if err != nil {
+		return err
+	}
+	found, err := f.count(ctx, a, v, queue, filter)
+	switch {
+	case err != nil:
+		return err
+	case !f.yes:
+		return f.dryRun(a, queue, &found)
+	case found.Count == 0:
+		return a.Result(&found, "no messages of %s to replay%s", queue, left(&found))
+	}
+	in := map[string]any{"queue": queue, "do": "replay", "filter": filter,
+		"expected": found.Count, "missing": f.missing, "rate": f.rate, "limit": f.limit,
+		"to": cli.QueueNameOf(f.to), "note": f.note}
+	var t task
+	if err := v.Post(ctx, "replay messages of", queue, "/tasks", in, &t); err != nil {
+		return err
+	}
+	if f.background {
+		return a.Result(&t, "started %s; watch it with: tenaq task watch %[1]s", t.ID)
+	}
+	return wait(ctx, a, v, &t)
+}
+
+// left says what a replay leaves out.
+func left(found *replayCount) string {
+	if found.Skipped == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; leaves out %s: %s", cli.Counted(found.Skipped, "outcome", "outcomes"),
+		found.Skips.text())
+}
+
+// dryRun says what a replay would send.
+func (f *replayFlags) dryRun(a *cli.App, queue string, found *replayCount) error {
+	if a.JSON {
+		return a.PrintJSON(found)
+	}
+	kind := "as a new generation"
+	if f.missing {
+		kind = "that no consumer completed"
+	}
+	if err := a.Result(nil, "would send %s of %s again%s %s (%s)%s",
+		cli.Counted(found.Count, "message", "messages"), queue,
+		cli.OrEmpty(f.to != "", " to "+f.to), kind, cli.HumanSize(found.Bytes),
+		left(found)); err != nil {
+		return err
+	}
+	if len(found.Outcomes) > 0 {
+		t := cli.Table{Head: []string{"SAMPLE", "OUTCOME", "ENDED", "KEY", "BODY"}}
+		for i := range found.Outcomes {
+			o := &found.Outcomes[i]
+			t.Add(o.ID, o.Outcome, o.Ended.Format(time.RFC3339), cli.OrDash(o.Key),
+				cli.FirstWords(o.Beginning(), cli.PeekReasonTable))
+		}
+		if err := a.PrintTable(t); err != nil {
+			return err
+		}
+	}
+	a.Note("nothing was changed; do it with --yes")
+	return nil
+}

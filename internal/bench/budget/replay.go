@@ -1,0 +1,137 @@
+package budget
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"tenaq/internal/bench"
+	"tenaq/internal/cli"
+)
+
+// measureReplay receives and deletes at half of the rate that the closed loop has just reached,
+// first alone, and then while past messages of another queue are replayed as fast as the server
+// does it.
+func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
+	n := e.count(1_000_000, 20_000)
+	past, lab := e.work(bench.Work{Kind: bench.Send, Size: 100, Depth: n,
+		Tags: map[string]string{"tenaq:history": "1d/16GiB"}}), e.work(bench.Work{Kind: bench.Send})
+	for _, w := range []bench.Work{past, lab} {
+		if _, err := bench.Fill(ctx, w, e.telling("fill the queue")); err != nil {
+			return nil, err
+		}
+	}
+	// What a task deletes ends as what a consumer deletes does.
+	if _, err := e.carryOut(ctx, map[string]any{"queue": past.Queue, "do": "delete",
+		"confirm": 2 * n}); err != nil {
+		return nil, err
+	}
+	load := bench.Load{Clients: 16, Round: e.seconds(2, 0.5)}
+	c, err := bench.New(e.work(bench.Work{Kind: bench.Receive, Depth: e.count(200_000, 20_000)}))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.Prepare(ctx, e.telling("prepare")); err != nil {
+		return nil, err
+	}
+	closed, err := c.Round(ctx, load)
+	if err != nil {
+		return nil, err
+	}
+	load.Rate = max(1, closed.Rate()/2)
+	var alone, beside bench.Latencies
+	for round := range e.rounds() {
+		e.tell("receives", float64(round)/float64(e.rounds()))
+		t, err := c.Round(ctx, load)
+		if err != nil {
+			return nil, err
+		}
+		alone.Merge(&t.Latency)
+	}
+	began := time.Now()
+	task, err := e.ask(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
+		"do": "replay", "filter": map[string]string{"outcome": "removed"}, "to": lab.Queue})
+	for task.Ended == nil && err == nil {
+		e.tell("receives beside a replay", float64(task.Done)/float64(n))
+		t, failed := c.Round(ctx, load)
+		if err = failed; err == nil {
+			task, err = e.ask(ctx, "GET", "/v1/tasks/"+task.ID, nil)
+		}
+		if task.Ended == nil || beside.Count() == 0 { // what outlasts the replay is not beside it
+			beside.Merge(&t.Latency)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if task.State != "COMPLETED" || task.Done < n {
+		return nil, fmt.Errorf("the replay of %d messages is %s after %d", n, task.State, task.Done)
+	}
+	return []measure{{"p99 of receives", beside.At(99).Seconds() / alone.At(99).Seconds(),
+		fmt.Sprintf("%s of %d receives and deletes against %s of %d, %.0f/s; %d messages replayed in %s",
+			cli.ShortDuration(beside.At(99)), beside.Count(), cli.ShortDuration(alone.At(99)),
+			alone.Count(), load.Rate, task.Done, cli.ShortDuration(task.Ended.Sub(began)))}}, nil
+}
+
+// A task is a task as the server shows it.
+type task struct {
+	ID, State string
+	Done      int64
+	Ended     *time.Time
+}
+
+// carryOut starts a task and waits for its end.
+func (e *env) carryOut(ctx context.Context, in map[string]any) (t task, err error) {
+	if t, err = e.ask(ctx, "POST", "/v1/tasks", in); err != nil {
+		return t, err
+	}
+	for t.Ended == nil {
+		e.tell(fmt.Sprintf("%s messages", in["do"]), 0)
+		if err := rest(ctx, 100*time.Millisecond); err != nil {
+			return t, err
+		}
+		if t, err = e.ask(ctx, "GET", "/v1/tasks/"+t.ID, nil); err != nil {
+			return t, err
+		}
+	}
+	if t.State != "COMPLETED" {
+		return t, fmt.Errorf("the task %s is %s", t.ID, t.State)
+	}
+	return t, nil
+}
+
+// ask sends a request about a task to /v1 of the server, which takes it unsigned.
+func (e *env) ask(ctx context.Context, method, path string, in any) (t task, err error) {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return t, err
+		}
+		body = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, e.endpoint.URL.JoinPath(path).String(), body)
+	if err != nil {
+		return t, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return t, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s answers %d: %.200s", method, path, answer.StatusCode, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &t)
+	}
+	return t, err
+}
