@@ -93,7 +93,7 @@ var may = map[string][]string{
 	"internal/engine/verify":  {"internal/engine/row", "internal/engine/key", "internal/work/extension", "internal/work/sqslimits"},
 	"internal/engine/history": {"internal/engine/row"},
 	"internal/engine/salvage": {"internal/engine/row", "internal/engine/key", "internal/kv", "internal/work/extension", "internal/work/sqslimits"},
-	"internal/engine":         {"internal/engine/history", "internal/engine/kept", "internal/engine/row", "internal/kv", "internal/engine/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/extension", "internal/work/fingerprint", "internal/work/sqslimits"},
+	"internal/engine":         {"internal/engine/history", "internal/engine/kept", "internal/engine/row", "internal/kv", "internal/engine/key", "internal/invariant", "internal/door/policy", "internal/observe/tally", "internal/work/dedupid", "internal/work/extension", "internal/work/fingerprint", "internal/work/sqslimits"},
 	"internal/engine/enginetest": {
 		"internal/engine", "internal/engine/verify", "internal/invariant", "internal/engine/key", "internal/kv", "internal/kv/pebblekv", "internal/observe/tally", "internal/work/fingerprint",
 		"github.com/cockroachdb/datadriven", "pgregory.net/rapid",

@@ -53,7 +53,8 @@ func (w *world) drain(t *testing.T, q engine.QueueName) (all []engine.Content) {
 	}
 }
 
-// A replay is counted, started and watched; what it sends has the next generation. [REPLAY-1, REPLAY-10]
+// A replay is counted, started and watched; what it sends has the next generation.
+// [REPLAY-1, REPLAY-10]
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pastWorld(t)

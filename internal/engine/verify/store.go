@@ -219,7 +219,7 @@ func (a *run) task(k []byte, t *row.Task) {
 			t.Moved, t.Skipped, t.Most, t.Confirm)
 	case t.Paused && t.Status != row.TaskRunning:
 		a.report(t.Source, k, "it is paused and %s", row.TaskNames[t.Status])
-	case t.Place > 0 && t.Place >= t.Limit:
+	case t.Place > t.Limit || t.Place > 0 && t.Place == t.Limit && !t.Newest:
 		a.report(t.Source, k, "it has looked at message %d, and stops before %d", t.Place, t.Limit)
 	case (t.Failure != "") != (t.Status == row.TaskFailed):
 		a.report(t.Source, k, "it is %s and the failure is %q", row.TaskNames[t.Status], t.Failure)
