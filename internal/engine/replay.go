@@ -337,6 +337,7 @@ func (e *Engine) stepReplay(q *queue, t *task, seed [16]byte) bool {
 	if whole || t.Most > 0 && t.Moved == t.Most {
 		t.Status = row.TaskCompleted
 	}
+	// In the batch of what is sent, or a crash would send it twice. [REPLAY-2]
 	e.saveTask(t)
 	return true
 }

@@ -93,7 +93,7 @@ var Lines = []Line{
 	{"history", "lives on a queue that keeps a history, against one that does not", []bound{
 		atLeast("rate", 0.80, 0.20),
 	}, 2 << 30, served(measureHistory)},
-	{"replay", "receives while a million messages are replayed (short: 20,000), against none", []bound{
+	{"replay", "receives beside a replay of a million (short: 20,000), against none", []bound{
 		atMost("p99 of receives", 2, "", 20),
 	}, 4 << 30, served(measureReplay)},
 	{"depth", "10 million messages (short: 200,000), against an empty queue", []bound{

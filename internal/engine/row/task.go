@@ -134,8 +134,8 @@ func (t *Task) Encode(b []byte) []byte {
 }
 
 // Versions of the rows of tasks: of those that replay, those that have an order, a delay or an
-// edit, and those that select by reasons. Others that select, or are paused, are of version 2, and all
-// others of version 1.
+// edit, and those that select by reasons. Others that select, or are paused, are of version 2, and
+// all others of version 1.
 const (
 	taskOfReason    = 3
 	taskWithOptions = 4
