@@ -57,27 +57,41 @@ func (e *Engine) deadLetter(from, to *queue, m *message) {
 		broken("queue %s: message %d becomes a dead letter after %d receives", from.name.Name,
 			m.Seq, m.Receives)
 	}
-	e.moveDead(from, to, m)
+	e.moveDead(from, to, m, nil)
 }
 
-// moveDead moves a message to the dead-letter queue. [DLQ-22 to DLQ-32]
-func (e *Engine) moveDead(from, to *queue, m *message) {
+// A rewritten content is what a message gets when it moves, with its new size. Carried is the old
+// one.
+type rewritten struct {
+	carried []byte
+	content content
+	size    int64
+}
+
+// moveDead moves a message to the dead-letter queue. [DLQ-22 to DLQ-32] With another content, its
+// retention starts again, as if its consumer had sent it there. [NACK-18]
+func (e *Engine) moveDead(from, to *queue, m *message, c *rewritten) {
 	moved := &message{Meta: m.Meta, hasMeta: true}
+	if c != nil {
+		moved.Base = e.now
+	}
 	moved.Source = e.arn(from.name)
 	if to.fifo() {
 		moved.Base = e.now              // [DLQ-26]
 		moved.Dedup = moved.ID.String() // [DLQ-27]
 	}
-	e.hand(from, to, m, moved, row.OutcomeDeadLettered)
+	e.hand(from, to, m, moved, row.OutcomeDeadLettered, c)
 	e.tally(from).DeadLetters.Add(1)
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
 		e.stir(to)
 	}
 }
 
-// hand moves a message that has a source to another queue as moved, with the receives it has had.
-// Kind is its outcome.
-func (e *Engine) hand(from, to *queue, m, moved *message, kind row.OutcomeKind) {
+// hand moves a message that has a source to another queue as moved, with the receives it has had,
+// and with another content unless c is nil. Kind is its outcome.
+func (e *Engine) hand(
+	from, to *queue, m, moved *message, kind row.OutcomeKind, c *rewritten,
+) {
 	moved.Flags = row.FlagScheduled
 	moved.Arrived = e.now
 	moved.Delivery = row.Delivery{
@@ -88,7 +102,12 @@ func (e *Engine) hand(from, to *queue, m, moved *message, kind row.OutcomeKind) 
 		LastReceive:  m.LastReceive,
 		Origin:       !to.fifo(),
 	}
-	e.transfer(from, to, m, moved, kind)
+	if c == nil {
+		e.transfer(from, to, m, moved, kind)
+	} else {
+		moved.Size = c.size
+		e.transferAs(from, to, m, moved, kind, c)
+	}
 	if moved.Origin {
 		e.addMark(&to.origin, originPos(moved))
 		to.expiry = min(to.expiry, moved.Base+to.row.Attributes.Retention())
@@ -100,16 +119,17 @@ func (e *Engine) hand(from, to *queue, m, moved *message, kind row.OutcomeKind) 
 func (e *Engine) transfer(from, to *queue, m, moved *message, kind row.OutcomeKind) {
 	e.prepareEnd(from, m)
 	carried := e.contentOf(from, m)
-	e.transferAs(from, to, m, moved, kind, carried, content{head: carried})
+	e.transferAs(from, to, m, moved, kind, &rewritten{carried: carried,
+		content: content{head: carried}})
 }
 
-// transferAs is transfer for a message that is carried by its queue and gets another content.
+// transferAs is transfer for a message that gets another content.
 func (e *Engine) transferAs(
-	from, to *queue, m, moved *message, kind row.OutcomeKind, carried []byte, c content,
+	from, to *queue, m, moved *message, kind row.OutcomeKind, c *rewritten,
 ) {
 	before, told := balanceOf(from, to), e.storyOf(from, m)
 	e.countTimeout(from, m)
-	e.keep(from, m, carried)
+	e.keep(from, m, c.carried)
 	e.remove(from, m, ending{kind, to.name})
 	moved.Seq = to.st.NextSeq
 	moved.Away, moved.Fence = true, m.Fence+uint64(m.Delivery.Generation) // [ID-4]
@@ -118,7 +138,7 @@ func (e *Engine) transferAs(
 		told.Generation = 0
 		e.setStory(to, moved, told)
 	}
-	e.enter(to, moved, c)
+	e.enter(to, moved, c.content)
 	before.check()
 	e.tally(to).Arrived.Add(1)
 }

@@ -99,10 +99,10 @@ func (e *Engine) sendInPlace(
 	q, to *queue, m *message, d *Draft, delay int64, random MessageID,
 ) *message {
 	e.prepareEnd(q, m)
-	carried := e.contentOf(q, m)
+	with := &rewritten{e.contentOf(q, m), d.content, d.size}
 	moved := e.redriven(to, m, random, d.size, delay)
 	moved.Group, moved.Dedup = strings.Clone(d.group.Value), strings.Clone(d.dedup.Value)
-	e.transferAs(q, to, m, moved, row.OutcomeReplaced, carried, d.content)
+	e.transferAs(q, to, m, moved, row.OutcomeReplaced, with)
 	e.tally(q).Moved.Add(1)
 	e.stir(to)
 	return moved

@@ -62,12 +62,19 @@ func (e *Engine) fate(q *queue, m *mark) Fate {
 	return Fate{State: StateDeleted}
 }
 
-// isDeadLetter reports whether a message that left q is in its dead-letter queue. A standard queue
-// has an index of its dead letters by the time of their send. Dead letters of FIFO queues are not
-// found. [DLQ-25, DLQ-26]
+// isDeadLetter reports whether a message that left q is in its dead-letter queue. A message that
+// moved has a row in moved. One that moved before there were such rows is in the index of the
+// standard queue, which has its dead letters by the time of their send. [DLQ-25, ID-9]
 func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	to := e.deadTarget(q)
-	if to == nil || to.fifo() {
+	if to == nil {
+		return false
+	}
+	for k, v := range e.rowOf(row.MovedKey(m.id)) {
+		_, at := e.decodeMoved(k, v)
+		return at.Space == to.row.Space
+	}
+	if to.fifo() {
 		return false
 	}
 	rows := row.Span{Lo: row.OriginRows.Key(to.row.Space, row.Pos{At: m.sent}),

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"maps"
 	"testing"
 
 	"tenaq/internal/engine"
@@ -92,5 +93,41 @@ func TestFollowFIFO(t *testing.T) {
 	r.do(&engine.ReceiveMessage{Queue: q, Visibility: number(10)})
 	if a, b := r.follow(q, first), r.follow(q, second); a != engine.StateInFlight || b != engine.StateBlocked {
 		t.Errorf("they are %s and %s", a, b)
+	}
+}
+
+// A message that its consumer moves with a trail is a dead letter, although its retention starts
+// again, and a FIFO queue says so too. What takes its place can be followed.
+// [PEEK-9, NACK-18, NACK-19]
+func TestFollowMoved(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
+		r.do(&engine.Start{})
+		q, dead := engine.QueueName{Account: "1", Name: "q" + suffix}, engine.QueueName{Account: "1", Name: "dead" + suffix}
+		attributes, entry := map[string]string{}, engine.Entry{}
+		if suffix != "" {
+			attributes["FifoQueue"], entry = "true", engine.Entry{Group: text("g"), Dedup: text("a")}
+		}
+		r.do(&engine.CreateQueue{Queue: dead, NameSet: true, Attributes: maps.Clone(attributes)})
+		attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:1:dead` + suffix + `","maxReceiveCount":"5"}`
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes})
+		handle := func(of engine.QueueName) engine.Handle {
+			one := do(r, &engine.ReceiveMessage{Queue: of, Visibility: number(30)}).Received
+			m := one.Messages[0]
+			return engine.Handle{Text: "x", Valid: true, Incarnation: one.Incarnation, Space: m.Space, Seq: m.Seq, Generation: m.Generation}
+		}
+		mark := r.marked(q, entry)
+		r.now += 1000
+		r.do(&engine.Nack{Queue: q, Entries: []engine.NackEntry{{Handle: handle(q), Verdict: engine.Exhausted, Trail: text("v=1")}}})
+		if got := r.follow(q, mark); got != engine.StateDeadLetter {
+			t.Errorf("%s: the dead letter is %s", q.Name, got)
+		}
+		back := do(r, &engine.Replace{Queue: dead, Handle: handle(dead), Draft: engine.NewDraft(engine.Entry{Body: text("x")})}).Sent.Mark
+		if got := r.follow(q, mark); got != engine.StateDeleted {
+			t.Errorf("%s: after its redrive, the dead letter is %s", q.Name, got)
+		}
+		if got := r.follow(q, back); got != engine.StateVisible {
+			t.Errorf("%s: the redriven message is %s", q.Name, got)
+		}
 	}
 }

@@ -185,21 +185,26 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 	}
 }
 
-// park moves a message to a queue where it stays what it was: its identities, its source and its
-// receives. Its retention starts again. One without a source gets the one that its worker wrote
-// into it, or else the queue it was in, so that a task can move it back. [TASK-4]
+// park moves a message to a queue where it stays what it was. [TASK-4]
 func (e *Engine) park(from *queue, m picked) {
+	e.hand(from, m.to, m.message, e.parked(from, m), row.OutcomeParked, nil)
+	e.tally(from).Moved.Add(1)
+	e.stir(m.to)
+}
+
+// parked returns the message that a parked message becomes: it keeps its identities, its source and
+// its receives, and its retention starts again. One without a source gets the one that its worker
+// wrote into it, or else the queue it was in, so that a task can move it back. [TASK-4]
+func (e *Engine) parked(from *queue, m picked) *message {
 	moved := &message{Meta: m.Meta, hasMeta: true}
-	if moved.Source == "" {
+	if moved.Source == "" && m.to != from {
 		moved.Source = e.arn(from.name)
 		if q := e.sourceQueue(from, m.source); q != nil {
 			moved.Source = e.arn(q.name)
 		}
 	}
 	moved.Base = e.now
-	e.hand(from, m.to, m.message, moved, row.OutcomeParked)
-	e.tally(from).Moved.Add(1)
-	e.stir(m.to)
+	return moved
 }
 
 // passRemoved drops messages that were removed from between fresh ones from the window of a

@@ -10,10 +10,11 @@ type nackIn struct {
 // A nackEntry gives one message back.
 type nackEntry struct {
 	Handle  string `json:"receiptHandle"`
-	Verdict string `json:"verdict" doc:"retry, poison or release"`
+	Verdict string `json:"verdict" doc:"retry, poison, exhausted or release"`
 	Class   string `json:"class,omitempty" doc:"of the error, at most 128 bytes"`
 	Text    string `json:"text,omitempty" doc:"why, at most 1024 bytes"`
 	DelayMS int64  `json:"delayMs,omitempty" doc:"until the message is visible again"`
+	Trail   string `json:"trail,omitempty" doc:"attribute tenaq of the dead letter, with poison or exhausted"`
 }
 
 // A nackOutcomes is the answer: an outcome for each entry, in their order.
@@ -33,7 +34,8 @@ func (c *call) nack(in nackIn) (out nackOutcomes, err error) {
 	op := &engine.Nack{Queue: c.queue(in.Queue)}
 	for _, e := range in.Entries {
 		op.Entries = append(op.Entries, engine.NackEntry{Handle: c.handle(e.Handle),
-			Verdict: engine.Verdict(e.Verdict), Class: e.Class, Text: e.Text, Delay: e.DelayMS})
+			Verdict: engine.Verdict(e.Verdict), Class: e.Class, Text: e.Text, Delay: e.DelayMS,
+			Trail: engine.Text{Value: e.Trail, Set: e.Trail != ""}})
 	}
 	if err := c.do(op); err != nil {
 		return out, err

@@ -1,20 +1,25 @@
 package v1
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
 
+	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/engine"
 )
 
 type editIn struct {
 	Queue      string                `json:"queue"`
-	Place      string                `json:"place" doc:"of the message, from a look at the queue"`
+	Place      string                `json:"place,omitempty" doc:"of the message, from a look at the queue"`
+	Handle     string                `json:"receiptHandle,omitempty" doc:"of a message that the caller has received, in the place of place"`
 	To         string                `json:"to,omitempty" doc:"name of a queue; absent for the source of the message"`
 	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
 	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`
 	Group      string                `json:"group,omitempty" doc:"absent to keep the message group"`
+	Delay      *int64                `json:"delaySeconds,omitempty" doc:"of the new message, 0 to 900; absent for that of its queue"`
+	Park       bool                  `json:"park,omitempty" doc:"keep the identities, the source and the receive count of the message"`
 }
 
 // An attribute is a user attribute. A type that begins with Binary has its value in base64.
@@ -29,12 +34,17 @@ type replaced struct {
 	ID       string `json:"messageId"`
 	Lineage  string `json:"lineageId" doc:"that of the message that was replaced"`
 	Sequence string `json:"sequenceNumber,omitempty"`
+	Mark     string `json:"mark" doc:"for GET /v1/queues/{queue}/fate, like the header Tenaq-Mark"`
 }
 
-var errGone = &Error{http.StatusNotFound, "NotFound",
+var errGone = &Error{http.StatusNotFound, string(engine.CodeNoResource),
 	"The message is gone: it was deleted, moved or has expired. List the messages of the queue again."}
 
-// replaceMessage answers POST /v1/replace. [TASK-17]
+// errHandle refuses a receipt handle that is not of the queue. [HND-3, HND-19]
+var errHandle = sqswire.Errorf("ReceiptHandleIsInvalid",
+	"The receipt handle is not of a message in this queue.")
+
+// replaceMessage answers POST /v1/replace. [TASK-17, NACK-19]
 func (c *call) replaceMessage(in editIn) (replaced, error) {
 	if err := c.allow(in.Queue, c.route.right(), "sqs:ReceiveMessage",
 		"sqs:DeleteMessage"); err != nil {
@@ -43,11 +53,23 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 	if err := c.allowTo(in.To); err != nil {
 		return replaced{}, err
 	}
-	if in.Place == "" {
-		return replaced{}, errValue("place", "", "the place of a message")
+	op := &engine.Replace{Queue: c.queue(in.Queue), Place: in.Place, To: in.To, Park: in.Park,
+		By: c.by()}
+	look := &engine.Peek{Queue: op.Queue, At: in.Place, Max: 1}
+	switch {
+	case (in.Place == "") == (in.Handle == ""):
+		return replaced{}, errValue("place", in.Place,
+			"the place of a message, or absent and receiptHandle the handle of one")
+	case in.Handle != "":
+		op.Handle = c.handle(in.Handle)
+		look.At = engine.PlaceOf(&op.Handle)
 	}
-	look := &engine.Peek{Queue: c.queue(in.Queue), At: in.Place, Max: 1}
-	if err := c.do(look); err != nil {
+	err := c.do(look)
+	refused, _ := errors.AsType[*engine.Error](err)
+	switch {
+	case in.Handle != "" && refused != nil && refused.Code == engine.CodeInvalidParameter:
+		return replaced{}, errHandle
+	case err != nil:
 		return replaced{}, err
 	}
 	if len(look.Messages) == 0 {
@@ -63,12 +85,14 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 	change := (&edit{in.Body, in.Attributes}).ofEngine()
 	entry := engine.Edited(&content, &change)
 	entry.Group = engine.Text{Value: in.Group, Set: in.Group != ""}
-	op := &engine.Replace{Queue: look.Queue, Place: in.Place, To: in.To, By: c.by(),
-		Draft: engine.NewDraft(entry)}
+	if in.Delay != nil {
+		entry.Delay = engine.Int{Value: *in.Delay, Set: true}
+	}
+	op.Draft = engine.NewDraft(entry)
 	if err := c.do(op); err != nil {
 		return replaced{}, err
 	}
-	out := replaced{ID: op.Sent.ID.String(), Lineage: look.Messages[0].Lineage.String()}
+	out := replaced{ID: op.Sent.ID.String(), Lineage: op.Lineage.String(), Mark: op.Sent.Mark}
 	if op.Sent.Sequence != 0 {
 		out.Sequence = op.Sent.Sequence.String()
 	}

@@ -41,7 +41,7 @@ func init() {
 			summary: "Show the life of one piece of work, by its key or the id of a message"},
 		{method: "GET", path: "/queues/{queue}/reasons", action: "PeekMessages",
 			operation: does((*call).reasons), summary: "Group messages by why they failed"},
-		{method: "POST", path: "/queues/{queue}/nack", action: "Nack",
+		{method: "POST", path: "/queues/{queue}/nack", action: "Nack", large: true,
 			operation: does((*call).nack),
 			summary:   "Give received messages back with a verdict and a reason"},
 

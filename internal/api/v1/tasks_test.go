@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tenaq/internal/api/handle"
 	"tenaq/internal/engine"
 )
 
@@ -233,6 +234,83 @@ func TestReplace(t *testing.T) {
 	}
 	place := letters.Messages[1].Place
 	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+place+`"}`, 404, new(problem))
+}
+
+// A consumer moves what it has received in one step: to the dead-letter queue with a trail, from
+// there back with a delay, or to a parking lot as it is. A repeated request says that the message is
+// gone. [NACK-7, NACK-8, NACK-18 to NACK-20]
+func TestReceivedMessageIsMoved(t *testing.T) {
+	w := deadWorld(t, 2)
+	orders, dead := engine.QueueName{Account: account, Name: "orders"}, engine.QueueName{Account: account, Name: "dead"}
+	receive := func(q engine.QueueName) (receipt string, m *engine.Delivery) {
+		t.Helper()
+		op := &engine.ReceiveMessage{Queue: q, Visibility: engine.Int{Value: 60, Set: true}}
+		w.do(t, op)
+		if len(op.Messages) != 1 {
+			t.Fatalf("%s has %d messages", q.Name, len(op.Messages))
+		}
+		m = &op.Messages[0]
+		return string(w.cfg.Sealer.AppendSeal(nil, handle.Handle{Incarnation: op.Incarnation, Space: m.Space, Seq: m.Seq,
+			Generation: m.Generation, Received: m.Received})), m
+	}
+	attributes := func(m *engine.Delivery) string {
+		c, _ := w.broker.ReadContent(*m)
+		return fmt.Sprint(c.Attributes)
+	}
+	h, letter := receive(dead)
+	back := `{"queue":"dead","receiptHandle":"` + h + `","delaySeconds":0,"attributes":{"tenaq":{"type":"String","value":"v=1&redrives=1"}}}`
+	var out replaced
+	w.json(t, "POST", "/replace", back, 200, &out)
+	var gone problem
+	if w.json(t, "POST", "/replace", back, http.StatusNotFound, &gone); gone.Code != "ResourceNotFoundException" {
+		t.Errorf("a repeated request answers %+v", gone)
+	}
+	var fate messageFate
+	w.json(t, "GET", "/queues/orders/fate?mark="+out.Mark, "", 200, &fate)
+	first, m := receive(orders)
+	if m.ID.String() != out.ID || m.Lineage != letter.Lineage || out.Lineage != letter.Lineage.String() ||
+		!strings.Contains(attributes(m), "redrives=1") || fate.State != engine.StateVisible {
+		t.Errorf("got %+v with %s, %+v and %+v", m, attributes(m), out, fate)
+	}
+
+	var told nackOutcomes
+	nack := `{"entries":[{"receiptHandle":"` + first + `","verdict":"exhausted","text":"sick","trail":"v=1&reason=sick"}]}`
+	w.json(t, "POST", "/queues/orders/nack", nack, 200, &told)
+	if !told.Outcomes[0].Done {
+		t.Errorf("got %+v", told)
+	}
+	if w.json(t, "POST", "/queues/orders/nack", nack, 200, &told); told.Outcomes[0].Code != "ResourceNotFoundException" {
+		t.Errorf("a repeated verdict answers %+v", told)
+	}
+	receive(dead) // the other letter
+	h, again := receive(dead)
+	if again.ID != m.ID || again.Lineage != letter.Lineage || !strings.Contains(attributes(again), "reason=sick") {
+		t.Errorf("the dead letter is %+v with %s", again, attributes(again))
+	}
+	w.json(t, "POST", "/replace", `{"queue":"dead","receiptHandle":"`+h+`","to":"lot","park":true}`, 200, &out)
+	if out.ID != m.ID.String() {
+		t.Errorf("a parked message has the id %s, want %s", out.ID, m.ID)
+	}
+	for _, tt := range []struct{ body, part string }{
+		{`{"queue":"dead","receiptHandle":"x","to":"lot"}`, "not of a message in this queue"},
+		{`{"queue":"orders","receiptHandle":"` + h + `","to":"lot"}`, "not of a message in this queue"},
+		{`{"queue":"dead","receiptHandle":"` + h + `","place":"y"}`, "the place of a message, or absent"},
+	} {
+		if status, text := w.ask("POST", "/v1/replace", "application/json", tt.body); status < 400 || !strings.Contains(text, tt.part) {
+			t.Errorf("%s: got %d %s, want %s", tt.body, status, text, tt.part)
+		}
+	}
+}
+
+// Ten entries with the largest trails that a worker writes are not too much. [NACK-2, NACK-18]
+func TestLargeTrails(t *testing.T) {
+	w := deadWorld(t, 1)
+	entry := `{"receiptHandle":"x","verdict":"exhausted","text":"` + strings.Repeat("t", 1024) + `","trail":"` + strings.Repeat("%0A", 4000) + `"}`
+	var told nackOutcomes
+	w.json(t, "POST", "/queues/orders/nack", `{"entries":[`+strings.Repeat(entry+",", 9)+entry+`]}`, 200, &told)
+	if len(told.Outcomes) != 10 {
+		t.Errorf("got %+v", told)
+	}
 }
 
 // A key needs the right to tasks, and the rights to what the task does. [TASK-18]

@@ -13,7 +13,7 @@ func (p *Player) clone() *Player {
 	c := *p
 	c.machine, c.world = nil, nil
 	c.sent, c.handles, c.aliases = maps.Clone(p.sent), maps.Clone(p.handles), maps.Clone(p.aliases)
-	c.versions = maps.Clone(p.versions)
+	c.versions, c.received = maps.Clone(p.versions), maps.Clone(p.received)
 	c.tokens, c.tasks = slices.Clone(p.tokens), make(map[string][]moveTask)
 	for source, tasks := range p.tasks { // order does not matter: a copy
 		c.tasks[source] = slices.Clone(tasks)

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tenaq/internal/engine"
@@ -24,6 +25,7 @@ func (p *Player) nackBatch(a *args, lines []string) (string, error) {
 			Class:   b.text("class").Value,
 			Text:    b.text("text").Value,
 			Delay:   b.millis("delay", 0),
+			Trail:   b.text("trail"),
 		})
 		ids[i] = cmp.Or(b.text("id").Value, op.Entries[i].Handle.Text)
 		if err := b.done(); err != nil {
@@ -37,7 +39,37 @@ func (p *Player) nackBatch(a *args, lines []string) (string, error) {
 	if refusal != "" || err != nil {
 		return refusal, err
 	}
+	for i, no := range op.Outcomes {
+		if n := &op.Entries[i]; no == nil && n.Trail.Set {
+			p.retrail(p.received[n.Handle.Text], n.Trail.Value)
+		}
+	}
 	return outcomes(op.Outcomes, func(i int) string { return ids[i] }), nil
+}
+
+// retrail notes that a message, and what it becomes, has another value of the attribute tenaq.
+func (p *Player) retrail(of received, trail string) {
+	m := *p.sent[of.id] // a copy: clones of the player share the other one
+	m.entry = withTrail(m.entry, trail)
+	p.sent[of.id] = &m
+	first := *p.sent[of.lineage]
+	first.latest = &m.entry
+	p.sent[of.lineage] = &first
+}
+
+// withTrail returns an entry with another value of the attribute tenaq.
+func withTrail(e engine.Entry, trail string) engine.Entry {
+	a := engine.EntryAttribute{Name: "tenaq", Type: engine.Text{Value: "String", Set: true},
+		String: engine.Text{Value: trail, Set: true}}
+	e.Attributes = slices.Clone(e.Attributes)
+	for i := range e.Attributes {
+		if e.Attributes[i].Name == a.Name {
+			e.Attributes[i] = a
+			return e
+		}
+	}
+	e.Attributes = append(e.Attributes, a)
+	return e
 }
 
 // storyText shows what consumers said about a message.

@@ -247,42 +247,77 @@ func (p *Player) changeTask(a *args, change engine.TaskChange) (string, error) {
 
 // A place is where a message was seen.
 type place struct {
-	text    string
-	lineage engine.MessageID
+	text string
+	received
 }
 
-// replace sends another content in the place of message m, which a count has shown or would show.
+// replace sends another content in the place of message m, which a count has shown or would show,
+// or of the message of the handle r. With only-trail, the content is that of the message with
+// another attribute tenaq.
 func (p *Player) replace(a *args, _ []string) (string, error) {
-	alias, to := a.text("m").Value, a.text("to").Value
-	q, _ := a.queue()
-	by, entry := a.text("by").Value, a.entry()
+	r, alias, trail := a.text("r"), a.text("m").Value, a.text("only-trail")
+	op := &engine.Replace{To: a.text("to").Value, By: a.text("by").Value, Park: a.flag("park")}
+	op.Queue, _ = a.queue()
+	entry := a.entry()
 	if err := a.done(); err != nil {
 		return "", err
 	}
+	of, known := p.received[r.Value]
+	if r.Set {
+		op.Handle = p.handle(r)
+	} else {
+		var answer string
+		var err error
+		if op.Place, of, answer, err = p.placeOf(op.Queue, alias); answer != "" || err != nil {
+			return answer, err
+		}
+	}
+	if trail.Set && known {
+		delay := entry.Delay
+		entry = withTrail(p.sent[of.id].entry, trail.Value)
+		entry.Delay, entry.Group, entry.Dedup = delay, engine.Text{}, engine.Text{}
+	}
+	op.Draft = engine.NewDraft(entry)
+	refusal, err := p.do(op, entry)
+	if refusal != "" || err != nil {
+		if op.Place != "" {
+			refusal = strings.ReplaceAll(refusal, op.Place, "PLACE")
+		}
+		return refusal, err
+	}
+	first := *p.sent[of.lineage] // a copy: clones of the player share the other one
+	first.latest = &entry
+	p.sent[of.lineage] = &first
+	if m := p.sent[op.Sent.ID]; m != nil && op.Park {
+		same := *m
+		same.entry, same.latest = entry, &entry
+		p.sent[op.Sent.ID] = &same
+		return same.alias, nil
+	}
+	return p.accept(op.Sent, entry)
+}
+
+// placeOf returns the place at which a message was seen last, after a look for it.
+func (p *Player) placeOf(
+	q engine.QueueName, alias string,
+) (text string, of received, answer string, err error) {
 	look := &engine.CountTask{Queue: q, Filter: engine.TaskFilter{ID: p.idOf(alias)}}
 	key := q.Name + " " + alias
 	for more := true; more; more = look.After != "" {
 		if refusal, err := p.do(look); refusal != "" || err != nil {
-			return refusal, err
+			return "", of, refusal, err
 		}
 		for i := range look.Samples {
-			p.places[key] = place{look.Samples[i].Place, look.Samples[i].Lineage}
+			s := &look.Samples[i]
+			p.places[key] = place{s.Place, received{s.ID, s.Lineage}}
 		}
 		look.After = look.Next
 	}
 	at, ok := p.places[key]
 	if !ok {
-		return "not seen", nil
+		return "", of, "not seen", nil
 	}
-	op := &engine.Replace{Queue: q, Place: at.text, To: to, By: by, Draft: engine.NewDraft(entry)}
-	refusal, err := p.do(op, entry)
-	if refusal != "" || err != nil {
-		return strings.ReplaceAll(refusal, at.text, "PLACE"), err
-	}
-	first := *p.sent[at.lineage] // a copy: clones of the player share the other one
-	first.latest = &entry
-	p.sent[at.lineage] = &first
-	return p.accept(op.Sent, entry)
+	return at.text, at.received, "", nil
 }
 
 // actions lists what was done, the latest action first, in pages of two. What it says about ids of

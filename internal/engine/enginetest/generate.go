@@ -250,6 +250,9 @@ func (g *Generator) more(receipts int) {
 		g.emit("visibility q=%s r=%s vt=%s", q, g.handle(receipts), g.timeout())
 	case n < 715:
 		g.batch("nack-batch q="+q, func() string { return g.nack(receipts) })
+	case n < 725 && g.dead:
+		g.emit("replace q=%s r=%s body=x only-trail=%s%s%s", q, g.handle(receipts), g.trail(),
+			g.maybe("to", g.another(q), g.another(q)), g.one(" park", " delay=3", "", ""))
 	case n < 730:
 		g.batch("visibility-batch q="+q, func() string {
 			return " r=" + g.handle(receipts) + " vt=" + g.timeout()
@@ -332,13 +335,19 @@ func (g *Generator) fill(q string) {
 
 // nack ends the receive of a handle with a reason, or without one.
 func (g *Generator) nack(receipts int) string {
-	verdict := g.one("retry", "retry", "release", "poison")
+	verdict := g.one("retry", "retry", "release", "poison", "exhausted")
 	text := " r=" + g.handle(receipts) + " verdict=" + verdict +
 		g.maybe("class", "Timeout", "Declined") + g.maybe("text", "no", "busy", "gone")
-	if verdict != "poison" {
-		text += g.maybe("delay", "0s", "1ms", "1s", "5s", "30s", "12h")
+	if verdict == "poison" || verdict == "exhausted" {
+		return text + g.maybe("trail", g.trail(), g.trail())
 	}
-	return text
+	return text + g.maybe("delay", "0s", "1ms", "1s", "5s", "30s", "12h")
+}
+
+// trail is what a worker or a redriver writes into the attribute tenaq.
+func (g *Generator) trail() string {
+	return "v=1&reason=no-answer-" + g.one("7", "8", fmt.Sprintf("9&x=%0900d", 0)) +
+		g.one("", "&redrives=1")
 }
 
 // attempt is one of few attempt ids, now and then.

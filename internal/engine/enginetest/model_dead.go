@@ -58,7 +58,7 @@ func (m *Model) exhausted(q *modelQueue, msg *modelMessage) bool {
 
 // deadLetter moves a message to the dead-letter queue, where it is available at once, and after all
 // that was available before. [DLQ-22 to DLQ-31]
-func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
+func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) *modelMessage {
 	target := m.queues[m.redrive(q.attributes["RedrivePolicy"]).target]
 	q.remove(msg)
 	m.end(q, msg, "dead_lettered", target.name)
@@ -73,6 +73,7 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) {
 	}
 	m.enter(target, &moved, 0)
 	moved.kind = available
+	return &moved
 }
 
 // sources lists the queues whose policy names this one. [DLQ-35]

@@ -8,50 +8,71 @@ import (
 
 // modelEndings says how each verdict is recorded.
 var modelEndings = map[engine.Verdict]engine.Ending{engine.Retry: 1, engine.Poison: 2,
-	engine.Release: 3}
+	engine.Release: 3, engine.Exhausted: 1}
 
 const endReturned engine.Ending = 4
 
-// nack ends the newest receive of a message. [NACK-1 to NACK-9]
-func (m *Model) nack(q *modelQueue, n *engine.NackEntry) *engine.Error {
-	m.settle(q)
-	h := n.Handle
+// newest returns the message of the newest receive that a handle names. [NACK-7]
+func (m *Model) newest(q *modelQueue, h engine.Handle) (*modelMessage, *engine.Error) {
 	if !h.Valid || h.Incarnation != q.incarnation {
 		_, no := m.find(q, h)
-		return modelEntry(no, h, false)
+		return nil, modelEntry(no, h, false)
 	}
 	i := slices.IndexFunc(q.messages, func(msg *modelMessage) bool {
 		return h.Space == q.space && msg.seq == h.Seq
 	})
-	if i < 0 {
-		return modelBadValue(h.Text, "receiptHandle", "The message no longer exists in the queue.")
-	}
-	msg := q.messages[i]
-	target := m.redrive(q.attributes["RedrivePolicy"]).target
-	switch until := m.now + n.Delay; {
-	case msg.generation != uint64(h.Generation):
-		return modelBadValue(h.Text, "receiptHandle",
+	switch {
+	case i < 0:
+		return nil, modelRefusal(engine.CodeNoResource,
+			"The message is gone: it was deleted, moved or has expired.")
+	case q.messages[i].generation != uint64(h.Generation):
+		return nil, modelRefusal(engine.CodeConflict,
 			"The message was received again, and only the newest receipt handle can end its receive.")
+	}
+	return q.messages[i], nil
+}
+
+// nack ends the newest receive of a message. [NACK-1 to NACK-9]
+func (m *Model) nack(q *modelQueue, n *engine.NackEntry) *engine.Error {
+	m.settle(q)
+	msg, no := m.newest(q, n.Handle)
+	if no != nil {
+		return no
+	}
+	target := m.queues[m.redrive(q.attributes["RedrivePolicy"]).target]
+	moves := n.Verdict == engine.Poison || n.Verdict == engine.Exhausted
+	trailed := msg.entry
+	if n.Trail.Set {
+		trailed = withTrail(msg.entry, n.Trail.Value)
+	}
+	switch until := m.now + n.Delay; {
 	case msg.ended == n.Verdict:
 		return nil
 	case msg.ended != "":
 		return modelBadValue(string(n.Verdict), "verdict",
 			"The receive was already ended with another verdict.")
-	case q.checkHandle(msg, h, m.now) != nil:
-		return q.checkHandle(msg, h, m.now)
-	case n.Verdict == engine.Poison && (m.queues[target] == nil || target == q.name):
-		return modelRefusal(engine.CodeInvalidParameter, "The queue %s has no dead-letter queue for a poison message. "+
+	case q.checkHandle(msg, n.Handle, m.now) != nil:
+		return q.checkHandle(msg, n.Handle, m.now)
+	case moves && (target == nil || target == q):
+		return modelRefusal(engine.CodeInvalidParameter, "The queue %s has no dead-letter queue for the message. "+
 			"Set a RedrivePolicy that names another queue, or use the verdict retry.", q.name.Name)
 	case until > msg.last+43200*1000:
 		return modelRefusal(engine.CodeInvalidParameter, "Value %d for parameter delayMs is invalid. "+
 			"Reason: The message would be hidden for more than 43200000 milliseconds after its receive.",
 			n.Delay)
+	case n.Trail.Set && sizeOf(&trailed) > target.number("MaximumMessageSize"):
+		return modelRefusal(engine.CodeInvalidParameter,
+			"With the trail, the message has %d bytes, and the queue %s takes at most %d.",
+			sizeOf(&trailed), target.name.Name, target.number("MaximumMessageSize"))
 	}
 	msg.ended = n.Verdict
 	m.tell(msg, modelEndings[n.Verdict], n.Class, n.Text)
-	if n.Verdict == engine.Poison {
+	if moves {
 		msg.kind = available // it has not timed out
-		m.deadLetter(q, msg)
+		moved := m.deadLetter(q, msg)
+		if n.Trail.Set {
+			moved.entry, moved.base = trailed, m.now
+		}
 		return nil
 	}
 	if n.Verdict == engine.Release {

@@ -233,14 +233,14 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	}
 }
 
-func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
+func (m *Model) park(q, to *modelQueue, msg *modelMessage) *modelMessage {
 	q.remove(msg)
 	m.end(q, msg, "parked", to.name)
 	m.countTimeout(q, msg)
 	m.of(q).Moved.Add(1)
 	m.of(to).Arrived.Add(1)
 	moved := *msg
-	if moved.source == "" {
+	if moved.source == "" && to != q {
 		moved.source = m.arn(q.name)
 		if source := m.sourceQueue(q, msg); source != nil {
 			moved.source = m.arn(source.name)
@@ -249,6 +249,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) {
 	moved.base, moved.origin = m.now, !to.fifo()
 	m.enter(to, &moved, 0)
 	moved.kind = available
+	return &moved
 }
 
 // A walk says which messages selectFrom finds, what it reads of each, and in which order.
@@ -492,25 +493,49 @@ func (m *Model) changeTask(op *engine.ChangeTask) *engine.Error {
 	return nil
 }
 
-// replace sends another content in the place of a message. [TASK-17]
-func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engine.Error {
+// replaced returns the message that a replacement takes. [TASK-17, NACK-19]
+func (m *Model) replaced(q *modelQueue, op *engine.Replace) (*modelMessage, *engine.Error) {
+	if op.Handle.Text != "" {
+		m.settle(q)
+		msg, no := m.newest(q, op.Handle)
+		if no == nil {
+			no = q.checkHandle(msg, op.Handle, m.now)
+		}
+		return msg, no
+	}
 	seq, ok := q.openPlace(op.Place)
 	if !ok {
-		return modelBadValue(op.Place, "place",
+		return nil, modelBadValue(op.Place, "place",
 			"It is not the place of a message in this queue.")
 	}
 	m.settle(q)
 	i := slices.IndexFunc(q.messages, func(msg *modelMessage) bool {
 		return msg.seq == seq && !q.expired(msg, m.now)
 	})
-	if i < 0 {
-		return modelRefusal(engine.CodeNoResource, "The message is gone: it was deleted, moved or "+
-			"has expired. List the messages of the queue again.")
-	}
-	msg := q.messages[i]
-	if q.state(msg, m.now) == inFlight {
-		return modelRefusal(engine.CodeConflict, "The message is in flight: a consumer has "+
+	switch {
+	case i < 0:
+		return nil, modelRefusal(engine.CodeNoResource, "The message is gone: it was deleted, "+
+			"moved or has expired. List the messages of the queue again.")
+	case q.state(q.messages[i], m.now) == inFlight:
+		return nil, modelRefusal(engine.CodeConflict, "The message is in flight: a consumer has "+
 			"received it. Try again when it has returned.")
+	}
+	return q.messages[i], nil
+}
+
+// replace sends another content in the place of a message. [TASK-17]
+func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engine.Error {
+	switch {
+	case op.Park && op.To == "":
+		return modelRefusal(engine.CodeMissingParameter,
+			"The request must contain the parameter to.")
+	case op.Park && e.Delay.Set:
+		return modelBadValue(fmt.Sprint(e.Delay.Value), "delaySeconds",
+			"Must be absent with park.")
+	}
+	msg, no := m.replaced(q, op)
+	if no != nil {
+		return no
 	}
 	source := cmp.Or(msg.source, written(msg, "source"))
 	to := m.queues[engine.QueueName{Account: q.name.Account,
@@ -534,10 +559,24 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 	if no := to.check(e, "are invalid"); no != nil {
 		return no
 	}
-	moved := m.moveBack(q, to, msg, e, to.number("DelaySeconds")*1000, "replaced")
-	moved.dedup = e.Dedup.Value
+	var moved *modelMessage
+	if op.Handle.Text != "" {
+		msg.kind = available // it has not timed out
+	}
+	if op.Park {
+		moved = m.park(q, to, msg)
+	} else {
+		delay := to.number("DelaySeconds")
+		if e.Delay.Set {
+			delay = e.Delay.Value
+		}
+		moved = m.moveBack(q, to, msg, e, delay*1000, "replaced")
+	}
+	moved.entry, moved.dedup = e, e.Dedup.Value
 	op.Sent = engine.Sent{ID: moved.id, Sequence: to.sequence(moved)}
-	m.note(q.name.Account, op.By, "Replace", q.name.Name, fmt.Sprintf("%s by %s in %s", msg.id,
-		moved.id, to.name.Name))
+	if op.Handle.Text == "" {
+		m.note(q.name.Account, op.By, "Replace", q.name.Name, fmt.Sprintf("%s by %s in %s",
+			msg.id, moved.id, to.name.Name))
+	}
 	return nil
 }

@@ -60,10 +60,12 @@ type Player struct {
 	sent    map[engine.MessageID]*sentMessage
 	filled  int // messages that fill made different from each other
 	handles map[string]engine.Handle
-	aliases map[engine.Handle]string // of handles, by what they say without their text
-	tokens  []string                 // paging tokens, t1 and so on
-	tasks   map[string][]moveTask    // by the ARN of their source, in the order of their start
-	started int                      // how many tasks that are
+	// messages that the handles are of, by their aliases
+	received map[string]received
+	aliases  map[engine.Handle]string // of handles, by what they say without their text
+	tokens   []string                 // paging tokens, t1 and so on
+	tasks    map[string][]moveTask    // by the ARN of their source, in the order of their start
+	started  int                      // how many tasks that are
 
 	versions    map[uint64]string // aliases of versions of records, v1 and so on
 	lastVersion uint64
@@ -71,6 +73,9 @@ type Player struct {
 	edits       bool             // one of them edits, or is a replay
 	places      map[string]place // of messages that could be replaced, by queue and alias
 }
+
+// A received message is what the player knows about the one of a handle.
+type received struct{ id, lineage engine.MessageID }
 
 // A sentMessage is what the player knows about a message that was accepted.
 type sentMessage struct {
@@ -98,12 +103,13 @@ const epoch = 1767225600000
 // NewPlayer returns a player at the beginning of a script.
 func NewPlayer(m Machine) *Player {
 	p := &Player{
-		machine: m,
-		now:     epoch,
-		sent:    make(map[engine.MessageID]*sentMessage),
-		handles: make(map[string]engine.Handle),
-		aliases: make(map[engine.Handle]string),
-		tasks:   make(map[string][]moveTask),
+		machine:  m,
+		now:      epoch,
+		sent:     make(map[engine.MessageID]*sentMessage),
+		handles:  make(map[string]engine.Handle),
+		received: make(map[string]received),
+		aliases:  make(map[engine.Handle]string),
+		tasks:    make(map[string][]moveTask),
 
 		versions: make(map[uint64]string),
 		places:   make(map[string]place),
@@ -254,6 +260,7 @@ func (p *Player) receipt(d *engine.Delivery, incarnation [16]byte) string {
 		p.aliases[h] = alias
 		h.Text = alias
 		p.handles[alias] = h
+		p.received[alias] = received{d.ID, d.Lineage}
 	}
 	return alias
 }
