@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -9,13 +11,17 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/work/backoff"
+	"tenaq/internal/work/clip"
 	"tenaq/internal/work/sqsqueue"
+	"tenaq/internal/work/trail"
 )
 
-// bury moves a message to the dead-letter queue. Its claim has been ended.
+// bury moves a message to the dead-letter queue. Its claim has been ended, so if the worker dies
+// here, the next one buries the message.
 //
-// A message without room for its trail stays in the queue and is not handled again. The queue moves
-// it later, and keeps its message id. Poison it moves at once, if the server takes reasons.
+// A tenaq server moves the message in one step. On any other server, the worker sends a copy with
+// its trail, and then deletes the message. There, a message without room for its trail stays in the
+// queue and is not handled again. The queue moves it later, and keeps its message id.
 func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	if d.hold.ctx.Err() != nil {
 		return w.lost(d, context.Cause(d.hold.ctx))
@@ -23,18 +29,30 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	later := letGo(backoff.Jitter(backoff.Ceiling(d.Receives, w.cfg.RetryBase, w.cfg.RetryMax)),
 		reason)
 	later.end = claims.Failed // for the server, which counts the receive
-	attributes, ok := w.deadAttributes(d, reason)
+	deadID, err := d.ID, errNotMoved
+	if w.dead.policy && w.reasons.areTaken() {
+		err = w.moveDead(d, reason)
+	}
 	switch {
-	case !ok && IsPoison(d.err) && w.dead.policy && w.reasons.areTaken():
-		return w.moveAsPoison(d, later)
-	case !ok:
+	case err == nil:
+		w.custody.release(d.hold)
+		w.report(d, Outcome{Kind: DeadLettered, Reason: reason, DeadID: deadID})
+		return true
+	case err == ErrLost:
+		return w.lost(d, err)
+	case err != errNotMoved:
+		later.reason = "the dead-letter queue cannot be used: " + err.Error()
+		w.hide(d, later)
+		return false
+	}
+	attributes, ok := w.deadAttributes(d, reason)
+	if !ok {
 		w.cfg.Logger.Warn("cannot dead-letter a message with ten attributes: it stays in the queue until the redrive policy moves it",
 			"key", d.Key, "message", d.ID, "reason", reason)
 		w.hide(d, later)
 		return false
 	}
-	var deadID string
-	err := w.settle("send to the dead-letter queue", func() (err error) {
+	err = w.settle("send to the dead-letter queue", func() (err error) {
 		deadID, err = w.sendDead(d, attributes)
 		return err
 	})
@@ -47,18 +65,61 @@ func (w *Worker) bury(d *delivery, reason string) (gone bool) {
 	return w.delete(d)
 }
 
-// moveAsPoison lets the queue move a message to its dead-letter queue. If that fails, the message
-// comes back after its lease.
-func (w *Worker) moveAsPoison(d *delivery, v verdict) (gone bool) {
-	n := nackOf(d, v, 0)
-	n.Verdict = "poison"
-	if !w.custody.release(d.hold) || w.settle("move to the dead-letter queue", func() error {
-		return w.reasons.batch.do(n)
-	}) != nil {
-		return false
+// errNotMoved says that the server has not moved a message to its dead-letter queue, and will not.
+var errNotMoved = errors.New("the server does not move the message")
+
+// Codes of a message that its handle no longer moves. [NACK-7]
+const (
+	codeGone     = "ResourceNotFoundException"
+	codeReceived = "Conflict" // again
+)
+
+// moveDead lets a tenaq server move a message to the dead-letter queue. The result is ErrLost if
+// the message is that of another consumer, errNotMoved if the worker has to move it otherwise, and
+// any other error if it is unknown whether the server has moved it. Then a copy could be a second
+// dead letter, so the worker leaves the message to its next receive. [NACK-8, NACK-18]
+func (w *Worker) moveDead(d *delivery, reason string) (err error) {
+	n := nack{Handle: d.handle, Verdict: exhausted, Text: clip.To(reason, textMax),
+		Trail: w.deadTrail(d, reason)}
+	if IsPoison(d.err) {
+		n.Verdict = poison
 	}
-	w.report(d, Outcome{Kind: DeadLettered, Reason: v.reason, DeadID: d.ID})
-	return true
+	for try := 1; try <= settleTries; try++ {
+		unknown := err != nil // whether an earlier request has moved it
+		err = w.reasons.batch.do(n)
+		refused, ok := errors.AsType[*entryError](err)
+		switch {
+		case err == nil, unknown && ok && refused.code == codeGone:
+			return nil
+		case ok && (refused.code == codeGone || refused.code == codeReceived):
+			return ErrLost
+		case ok:
+			w.queueError("move to the dead-letter queue", try, err)
+			return errNotMoved
+		case isRefusal(err):
+			return errNotMoved
+		}
+		w.queueError("move to the dead-letter queue", try, err)
+		if try < settleTries {
+			time.Sleep(backoff.Jitter(backoff.Ceiling(try, 100*time.Millisecond, time.Second)))
+		}
+	}
+	return err
+}
+
+// deadTrail returns the trail of a message that the server moves, or nothing if there is no room. A
+// message that moves keeps the time of its send, so the trail has that of its death. An unreadable
+// trail stays as it is.
+func (w *Worker) deadTrail(d *delivery, reason string) string {
+	switch {
+	case d.unreadable:
+		return aws.ToString(d.raw.MessageAttributes[trail.Attribute].StringValue)
+	case trail.MayBeAside(d.raw.MessageAttributes):
+		return ""
+	}
+	t := w.trailOf(d, reason)
+	t.Died = time.Now()
+	return t.String()
 }
 
 // deadAttributes returns the attributes of a dead letter: those of the message, with its trail. An
@@ -69,17 +130,22 @@ func (w *Worker) deadAttributes(
 	if d.unreadable {
 		return d.raw.MessageAttributes, true
 	}
+	return w.trailOf(d, reason).Attach(d.raw.MessageAttributes)
+}
+
+// trailOf returns the trail of a dead letter.
+func (w *Worker) trailOf(d *delivery, reason string) trail.Trail {
 	t := d.trail
 	t.Generation, t.Lineage = d.Generation, d.Lineage
 	t.Reason, t.Attempts, t.Source = reason, d.attempt, w.dead.source
-	t.Poison = IsPoison(d.err)
+	t.Poison, t.Died = IsPoison(d.err), time.Time{}
 	if d.Key != "" {
 		t.Key = d.Key
 	}
 	if t.FirstSent.IsZero() {
 		t.FirstSent = d.Sent
 	}
-	return t.Attach(d.raw.MessageAttributes)
+	return t
 }
 
 // sendDead puts a message into the dead-letter queue.

@@ -16,8 +16,9 @@ import (
 )
 
 // A tenaq server takes the reason for which a message is given back, and keeps it with the message.
-// It also takes back the count of a receive that was no attempt. Amazon SQS has no words for that:
-// there, the worker only changes the visibility. [NACK-17]
+// It also takes back the count of a receive that was no attempt, and moves a message to the
+// dead-letter queue in one step. Amazon SQS has no words for that: there, the worker only changes
+// the visibility, or sends and deletes. [NACK-17]
 
 // textMax is the limit of a reason, in bytes. [NACK-3]
 const textMax = 1024
@@ -28,7 +29,14 @@ type nack struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text,omitempty"`
 	DelayMS int64  `json:"delayMs,omitempty"`
+	Trail   string `json:"trail,omitempty"`
 }
+
+// Verdicts with which the queue moves a message to its dead-letter queue. [NACK-18]
+const (
+	poison    = "poison"
+	exhausted = "exhausted"
+)
 
 // reasons sends nacks to a server that takes them.
 type reasons struct {
@@ -133,7 +141,8 @@ func (r *reasons) send(ctx context.Context, entries []nack) []error {
 		} else if o := answer.Outcomes[i]; !o.Done {
 			errs[i] = &entryError{o.Code, o.Message, true}
 		} else {
-			r.nacked(e.Handle, time.Duration(e.DelayMS)*time.Millisecond, e.Verdict == "poison")
+			r.nacked(e.Handle, time.Duration(e.DelayMS)*time.Millisecond,
+				e.Verdict == poison || e.Verdict == exhausted)
 		}
 	}
 	return errs

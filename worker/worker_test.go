@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -29,28 +30,45 @@ func TestHandled(t *testing.T) {
 }
 
 // What fails is tried again, and moves to the dead-letter queue with its reason after exactly its
-// attempts.
+// attempts. A tenaq server moves it in one step, so it stays the same message.
+// [NACK-17, NACK-18, ID-2]
 func TestDeadLettered(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, r *rig) {
-		id := r.send("a", "colour=blue")
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return errSick }))
-		r.sleep(time.Hour)
-		r.wantLines([]string{
-			"started a", "failed a sick", "started a", "failed a sick", "started a", "failed a sick", "dead a sick",
-		}, "started", "failed", "dead", "lost")
-		r.wantCount(r.url, 0)
-		r.wantCount(r.dead, 1)
-		m := r.receive(r.dead)
-		if *m.Body != "a" || *m.MessageAttributes["colour"].StringValue != "blue" {
-			t.Errorf("the dead letter is %q with %v", *m.Body, m.MessageAttributes)
-		}
-		want := fmt.Sprintf("v=1&attempts=3&first-sent=%d&key=%s&lineage=%[2]s&reason=sick&source=arn%%3Aaws%%3Asqs%%3Aus-east-1%%3A000000000000%%3Awork",
-			r.at.UnixMilli(), id)
-		if got := *m.MessageAttributes["tenaq"].StringValue; got != want {
-			t.Errorf("it carries\n%s\nwant\n%s", got, want)
-		}
-		r.mustStop(stop)
-	})
+	for _, tenaq := range []bool{true, false} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			id := r.send("a", "colour=blue")
+			cfg := r.config(func(context.Context, *worker.Message) error { return errSick })
+			if !tenaq {
+				cfg.Client = plain(cfg.Client)
+			}
+			stop := r.start(cfg)
+			r.sleep(time.Hour)
+			r.wantLines([]string{
+				"started a", "failed a sick", "started a", "failed a sick", "started a", "failed a sick", "dead a sick",
+			}, "started", "failed", "dead", "lost")
+			r.wantCount(r.url, 0)
+			r.wantCount(r.dead, 1)
+			m := r.receive(r.dead)
+			if *m.Body != "a" || *m.MessageAttributes["colour"].StringValue != "blue" {
+				t.Errorf("the dead letter is %q with %v", *m.Body, m.MessageAttributes)
+			}
+			got, died := *m.MessageAttributes["tenaq"].StringValue, ""
+			if tenaq {
+				died = regexp.MustCompile(`&died=\d+`).FindString(got)
+			}
+			want := fmt.Sprintf("v=1&attempts=3%s&first-sent=%d&key=%s&lineage=%[3]s&reason=sick&source=arn%%3Aaws%%3Asqs%%3Aus-east-1%%3A000000000000%%3Awork",
+				died, r.at.UnixMilli(), id)
+			if got != want || tenaq != (died != "") {
+				t.Errorf("it carries\n%s\nwant\n%s", got, want)
+			}
+			if tenaq != (*m.MessageId == id) || tenaq != (m.Attributes["DeadLetterQueueSourceArn"] != "") {
+				t.Errorf("the dead letter of %s is %s from %s", id, *m.MessageId, m.Attributes["DeadLetterQueueSourceArn"])
+			}
+			if n := r.client.Calls("SendMessage"); n > 0 == tenaq {
+				t.Errorf("the worker sent %d messages", n)
+			}
+			r.mustStop(stop)
+		})
+	}
 }
 
 // Poison is not tried again.
