@@ -1,10 +1,14 @@
 package redrive_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -19,18 +23,20 @@ import (
 	"tenaq/internal/testing/sqstest"
 	"tenaq/records/recordstest"
 	"tenaq/redrive"
+	"tenaq/worker"
 )
 
 // Whatever goes wrong between redrivers, queues and store, and however often the consumer falls
 // sick: in the end each message is done once, or parked, and none is lost.
 func TestFaults(t *testing.T) {
 	seed := proof.Seed(t)
-	for i := range uint64(2) {
+	for i := range uint64(4) {
 		suffix := []string{"", ".fifo"}[i%2]
 		if proof.Short() && i != seed%2 {
 			continue
 		}
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			r.amazon = i >= 2
 			trouble := &trouble{random: rand.New(rand.NewPCG(seed, i))}
 			r.client.SetFault(func(string) sqstest.Fault {
 				return oneOf(trouble, sqstest.None,
@@ -221,6 +227,115 @@ func TestSettings(t *testing.T) {
 			if _, err := redrive.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q", err, want)
 			}
+		}
+	})
+}
+
+// On a tenaq server, a letter is in one queue, whatever happens to the request that moves it: when
+// the server does not see it, carries it out without an answer, or carries it out twice. It is one
+// message with one lineage, and is counted once. [NACK-21, ID-2]
+func TestOneStep(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		for _, fault := range []sqstest.Fault{sqstest.None, sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Doubled} {
+			for _, poison := range []bool{false, true} {
+				inBubble(t, suffix, func(t *testing.T, r *rig) {
+					r.setSick(true)
+					r.poisonIs(func(string) error {
+						if poison {
+							return worker.Poison(errors.New("no such customer"))
+						}
+						return nil
+					})
+					r.startWorker()
+					r.send("g-1")
+					r.sleep(10 * time.Minute)
+					r.wantCounts(0, 1, 0)
+					r.setSick(false)
+					first := r.look(r.dead)[0]
+					r.sleep(2 * time.Minute) // a letter of a FIFO queue waits for its time
+					r.client.SetFault(func(o string) sqstest.Fault {
+						if o == "POST /v1/replace" {
+							return fault
+						}
+						return sqstest.None
+					})
+					d := r.redriver(nil)
+					_, err := d.Step(t.Context())
+					if failed := fault != sqstest.None && fault != sqstest.Doubled; failed != (err != nil) {
+						t.Errorf("fault %d: the step ended with %v", fault, err)
+					}
+					r.sleep(time.Second)
+					if n := r.count(r.work) + r.count(r.dead) + r.count(r.parked) + len(r.didTimes()); n != 1 {
+						t.Errorf("fault %d: %d messages are in the queues or done", fault, n)
+					}
+					r.client.SetFault(nil)
+					r.sleep(time.Minute)
+					r.step(r.redriver(nil))
+					r.sleep(10 * time.Minute)
+					s := r.step(d).State
+					if n := r.client.Calls("SendMessage") + r.client.Calls("DeleteMessage"); n != 0 {
+						t.Errorf("fault %d: %d sends and deletes", fault, n)
+					}
+					if poison {
+						r.wantCounts(0, 0, 1)
+						parked := r.look(r.parked)[0]
+						if s.Parked < 1 || *parked.MessageId != *first.MessageId || parked.Attributes["SentTimestamp"] != first.Attributes["SentTimestamp"] {
+							t.Errorf("parked %d times, %v", s.Parked, parked)
+						}
+						r.sleep(time.Minute)
+						if one := r.list()[0]; one.Lineage != *first.MessageId || time.Since(one.Since) > time.Hour || one.Since.UnixMilli() <= one.FirstSent.UnixMilli() {
+							t.Errorf("parked %v ago: %+v", time.Since(one.Since), one)
+						}
+						return
+					}
+					r.wantCounts(0, 0, 0)
+					if s.Redriven != 1 || r.didTimes()[*first.MessageId]+r.didTimes()["g-1"] != 1 {
+						t.Errorf("fault %d: redriven %d times, done %v", fault, s.Redriven, r.didTimes())
+					}
+				})
+			}
+		}
+	}
+}
+
+// denied is a client of a server whose policy denies to move what was received.
+type denied struct {
+	*sqstest.Client
+	times int
+}
+
+func (c *denied) Do(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/v1/replace" {
+		return c.Client.Do(r)
+	}
+	c.times++
+	w := httptest.NewRecorder()
+	w.Header().Set("Tenaq-Api", "1")
+	w.WriteHeader(http.StatusForbidden)
+	return w.Result(), nil
+}
+
+// A redriver that a policy denies the one step sends and deletes, and asks again later. [NACK-21]
+func TestOneStepIsDenied(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.letters(3, "timeout")
+		c := &denied{Client: r.client}
+		var log bytes.Buffer
+		d := r.redriver(func(cfg *redrive.Config) {
+			options := r.client.Options()
+			options.HTTPClient = c
+			cfg.Client, cfg.Logger = sqs.New(options), slog.New(slog.NewTextHandler(&log, nil))
+		})
+		r.step(d)
+		r.wantCounts(3, 0, 0)
+		if n := strings.Count(log.String(), "sends copies and deletes"); c.times != 1 || n != 1 || r.client.Calls("SendMessage") != 3 {
+			t.Errorf("asked %d times, sent %d messages:\n%s", c.times, r.client.Calls("SendMessage"), &log)
+		}
+		r.startWorker()
+		r.sleep(6 * time.Minute)
+		r.letters(1, "timeout")
+		if r.step(d); c.times != 2 {
+			t.Errorf("asked %d times, want again after five minutes", c.times)
 		}
 	})
 }

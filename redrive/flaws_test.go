@@ -250,6 +250,7 @@ func TestCrashBetweenCalls_FB9_FB18(t *testing.T) {
 		for _, operation := range []string{"SendMessage", "DeleteMessage"} {
 			for _, fault := range []sqstest.Fault{sqstest.Dropped, sqstest.Unanswered} {
 				inBubble(t, suffix, func(t *testing.T, r *rig) {
+					r.amazon = true
 					r.letters(1, "timeout")
 					r.sleep(2 * time.Minute) // a letter of a FIFO queue waits for its time
 					r.client.SetFault(func(o string) sqstest.Fault {

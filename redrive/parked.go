@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 	"tenaq/internal/work/sqsqueue"
 	"tenaq/internal/work/trail"
+	"tenaq/internal/work/v1client"
 	"tenaq/records"
 )
 
@@ -53,8 +55,10 @@ func NewParkingLot(cfg ParkingLotConfig) (*ParkingLot, error) {
 	case cfg.Store == nil:
 		cfg.Store = noStore{}
 	}
-	return &ParkingLot{&Redriver{cfg: Config{Client: cfg.Client, Store: cfg.Store,
-		DeadLetterURL: cfg.URL}, name: queuename.Of(cfg.URL)}}, nil
+	r := &Redriver{cfg: Config{Client: cfg.Client, Store: cfg.Store, DeadLetterURL: cfg.URL,
+		Logger: slog.Default()}, name: queuename.Of(cfg.URL)}
+	r.features.server = v1client.New(cfg.Client)
+	return &ParkingLot{r}, nil
 }
 
 // A Parked is a message in a parking lot.
@@ -176,8 +180,8 @@ func cause(reason string) (why, failure string) {
 
 // Release sends a message back to work, to the queue with the URL to, or to the one it came from if
 // to is empty. The message starts again with no strikes. It is the same work: it keeps its key and
-// generation, so completed work is not repeated. If Release fails between sending and deleting, the
-// message is in both queues, and may be released again.
+// generation, so completed work is not repeated. On a server other than tenaq, if Release fails
+// between sending and deleting, the message is in both queues, and may be released again.
 func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error {
 	l := *one.letter
 	switch {

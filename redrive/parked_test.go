@@ -73,7 +73,11 @@ func TestParkedListFIFO(t *testing.T) {
 
 func (r *rig) lot() *redrive.ParkingLot {
 	r.t.Helper()
-	lot, err := redrive.NewParkingLot(redrive.ParkingLotConfig{Client: r.client, Store: r.store, URL: r.parked})
+	cfg := redrive.ParkingLotConfig{Client: r.client, Store: r.store, URL: r.parked}
+	if r.amazon {
+		cfg.Client = amazon{r.client}
+	}
+	lot, err := redrive.NewParkingLot(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -155,10 +159,12 @@ func TestParkedList(t *testing.T) {
 	})
 }
 
-// A released message is the same work, begins anew, and has lost nothing.
+// A released message is the same work, begins anew, and has lost nothing. On a tenaq server, it
+// moves in one step. [NACK-21]
 func TestParkedRelease(t *testing.T) {
-	for _, suffix := range []string{"", ".fifo"} {
+	for i, suffix := range []string{"", ".fifo", "", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			r.amazon = i < 2
 			r.park("a", r.workTrail(), map[string]types.MessageAttributeValue{
 				"colour": {DataType: aws.String("String"), StringValue: aws.String("blue")},
 			})
@@ -187,8 +193,12 @@ func TestParkedRelease(t *testing.T) {
 			if aws.ToString(m.MessageAttributes["colour"].StringValue) != "blue" || aws.ToString(m.Body) != "a" {
 				t.Errorf("got %+v", m)
 			}
-			if suffix != "" && (m.Attributes["MessageGroupId"] != "g" || m.Attributes["MessageDeduplicationId"] != all[0].ID) {
+			dedup := map[bool]string{true: all[0].ID, false: "a"}[r.amazon]
+			if suffix != "" && (m.Attributes["MessageGroupId"] != "g" || m.Attributes["MessageDeduplicationId"] != dedup) {
 				t.Errorf("got %v", m.Attributes)
+			}
+			if n := r.client.Calls("DeleteMessage") + r.client.Calls("POST /v1/replace"); n != 1 || r.amazon != (r.client.Calls("SendMessage") == 1) {
+				t.Errorf("%d deletes and replacements, %d sends", n, r.client.Calls("SendMessage"))
 			}
 		})
 	}
@@ -199,6 +209,7 @@ func TestParkedRelease(t *testing.T) {
 func TestParkedReleaseCrash(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {
+			r.amazon = true
 			r.park("a", r.workTrail(), nil)
 			r.client.SetFault(func(operation string) sqstest.Fault {
 				if operation == "DeleteMessage" {

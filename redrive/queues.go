@@ -21,7 +21,8 @@ import (
 	"tenaq/internal/work/trail"
 )
 
-// This file uses the queues: it receives, sends and deletes, as every SQS allows.
+// This file uses the queues: it receives, sends and deletes, as every SQS allows. See onestep.go for
+// what tenaq allows.
 
 // A target is a queue to which messages are redriven.
 type target struct {
@@ -54,7 +55,7 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 		MaxNumberOfMessages:         sqslimits.ReceiveMax,
 		VisibilityTimeout:           int32(r.cfg.Look / time.Second),
 		MessageAttributeNames:       []string{"All"},
-		MessageSystemAttributeNames: r.reasons.attributes(ctx),
+		MessageSystemAttributeNames: r.features.attributes(ctx),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("receive dead letters: %w", err)
@@ -73,12 +74,8 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, error) {
 	t, bad := trail.Of(m.MessageAttributes)
 	if trail.MayBeAside(m.MessageAttributes) {
-		id := aws.ToString(m.MessageId)
-		if queuename.IsFIFO(r.cfg.DeadLetterURL) {
-			id = m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
-		}
 		var err error
-		if t, err = trail.Aside(ctx, r.cfg.Store, id); err != nil {
+		if t, err = trail.Aside(ctx, r.cfg.Store, r.asideID(m)); err != nil {
 			return nil, err
 		}
 	}
@@ -105,6 +102,14 @@ func (r *Redriver) newLetter(ctx context.Context, m types.Message) (*letter, err
 		l.Died = t.Died
 	}
 	return l, nil
+}
+
+// asideID returns the id under which the store has the trail of a message without room for it.
+func (r *Redriver) asideID(m types.Message) string {
+	if queuename.IsFIFO(r.cfg.DeadLetterURL) {
+		return m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
+	}
+	return aws.ToString(m.MessageId)
 }
 
 // firstKey returns the key that package worker gave to a message which the FIFO queue moved by
@@ -162,9 +167,23 @@ func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 	return err
 }
 
-// move sends a dead letter unchanged to another queue and deletes it here. Its message id becomes
-// the deduplication id, so a FIFO queue drops a repeated send within five minutes.
+// move moves a dead letter to another queue, unchanged except for its trail.
 func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {
+	if r.canMove(ctx, url) {
+		taken, err := r.moveOnce(ctx, l, url, d)
+		switch {
+		case err != nil:
+			return fmt.Errorf("move it to %s: %w", queuename.Of(url), err)
+		case taken:
+			return nil
+		}
+	}
+	return r.sendAndDelete(ctx, l, url, d)
+}
+
+// sendAndDelete moves a dead letter in two requests. Its message id becomes the deduplication id,
+// so a FIFO queue drops a repeated send within five minutes.
+func (r *Redriver) sendAndDelete(ctx context.Context, l *letter, url string, d Decision) error {
 	in := &sqs.SendMessageInput{QueueUrl: &url, MessageBody: l.raw.Body,
 		MessageAttributes: l.raw.MessageAttributes}
 	sqsqueue.KeepTrace(in,

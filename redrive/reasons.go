@@ -20,32 +20,45 @@ const (
 	poisonVerdict    = "poison"
 )
 
-// reasons knows whether the server keeps reasons.
-type reasons struct {
+// features asks the server once what it offers to this redriver.
+type features struct {
 	server *v1client.Client // nil if it cannot be tenaq
 
 	mu    sync.Mutex
 	asked bool
-	kept  bool
+	found offer
+}
+
+// An offer is what a server offers.
+type offer struct {
+	reasons bool // it keeps reasons
+	moves   bool // it moves received messages in one step
+}
+
+// has returns the offer. The server is asked until it has answered once.
+func (f *features) has(ctx context.Context) offer {
+	if f.server == nil {
+		return offer{}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.asked {
+		var answer struct{ Features, Allowed []string }
+		err := f.server.Get(ctx, "", nil, &answer)
+		refused, ok := errors.AsType[*v1client.Error](err)
+		f.asked = err == nil || errors.Is(err, v1client.ErrOther) || ok && !refused.Passing()
+		f.found = offer{slices.Contains(answer.Features, "nack"),
+			slices.Contains(answer.Features, "replace") &&
+				slices.Contains(answer.Allowed, "tenaq:ReplaceMessage")}
+	}
+	return f.found
 }
 
 // attributes returns the system attributes to ask for. Other servers refuse names that they do not
-// know, so the server is asked for its features, until it has answered once.
-func (r *reasons) attributes(ctx context.Context) []types.MessageSystemAttributeName {
+// know.
+func (f *features) attributes(ctx context.Context) []types.MessageSystemAttributeName {
 	names := []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll}
-	if r.server == nil {
-		return names
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.asked {
-		var answer struct{ Features []string }
-		err := r.server.Get(ctx, "", nil, &answer)
-		refused, ok := errors.AsType[*v1client.Error](err)
-		r.asked = err == nil || errors.Is(err, v1client.ErrOther) || ok && !refused.Passing()
-		r.kept = slices.Contains(answer.Features, "nack")
-	}
-	if r.kept {
+	if f.has(ctx).reasons {
 		names = append(names, reasonAttribute, verdictAttribute)
 	}
 	return names

@@ -2,6 +2,7 @@ package redrive_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,7 +190,7 @@ func TestFollowedServerFails(t *testing.T) {
 		r.sleep(3 * time.Minute)
 		r.finish()
 		r.client.SetFault(func(operation string) sqstest.Fault {
-			if operation == "" { // of SQS
+			if strings.Contains(operation, "/v1/") {
 				return sqstest.Broken
 			}
 			return sqstest.None

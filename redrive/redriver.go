@@ -62,7 +62,8 @@ type Config struct {
 	// Outcomes, if set, replaces Claims, for servers that know more than SQS.
 	Outcomes Outcomes
 
-	// Mover, if set, takes messages from queue to queue instead of a send and a delete.
+	// Mover, if set, takes messages from queue to queue instead of a send and a delete. A tenaq
+	// server needs none: it moves a message in one step.
 	Mover Mover
 
 	Policy Policy
@@ -97,7 +98,8 @@ type Redriver struct {
 	name string // of the dead-letter queue
 	key  string // of its record
 
-	reasons  reasons
+	features features
+	oneStep  oneStep
 	follower *follower // nil unless a tenaq server may say what became of messages
 
 	refused atomic.Bool // the queue had messages that are not dead letters
@@ -136,7 +138,7 @@ func New(cfg Config) (*Redriver, error) {
 	name := queuename.Of(cfg.DeadLetterURL)
 	cfg.Logger = cfg.Logger.With("queue", name)
 	r := &Redriver{cfg: cfg, name: name, key: "redrive/" + name}
-	r.reasons.server = v1client.New(cfg.Client)
+	r.features.server = v1client.New(cfg.Client)
 	if cfg.Claims == nil && cfg.Outcomes == nil {
 		r.follower = newFollower(cfg.Client)
 	}

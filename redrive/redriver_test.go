@@ -43,6 +43,8 @@ type rig struct {
 	seen   map[string]int // how often each body was handled
 	done   map[string]int
 	lives  int // see live
+
+	amazon bool // redrivers and parking lots know nothing of tenaq
 }
 
 func inBubble(t *testing.T, suffix string, test func(t *testing.T, r *rig)) {
@@ -73,6 +75,9 @@ func (r *rig) redriver(change func(*redrive.Config)) *redrive.Redriver {
 	cfg := redrive.Config{
 		Client: r.client, Store: r.store, Claims: r.ledger(), DeadLetterURL: r.dead, ParkingURL: r.parked,
 		Interval: time.Minute, Look: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	}
+	if r.amazon {
+		cfg.Client = amazon{r.client}
 	}
 	if change != nil {
 		change(&cfg)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/claims"
+	"tenaq/internal/testing/sqstest"
 	"tenaq/internal/work/v1client"
 	"tenaq/worker"
 )
@@ -56,25 +58,106 @@ func TestReasonsAreKept(t *testing.T) {
 	})
 }
 
-// A message without room for its trail moves to the dead-letter queue at once, with its reason.
-// [NACK-5, NACK-17]
-func TestPoisonWithoutRoom(t *testing.T) {
+// A message without room for its trail moves to the dead-letter queue at once, with its reason, and
+// is poison only if its handler says so. [NACK-5, NACK-17]
+func TestNoRoomForTrail(t *testing.T) {
+	for verdict, err := range map[string]error{"poison": worker.Poison(errors.New("no customer 7")), "retry": errors.New("no customer 7")} {
+		inBubble(t, "", func(t *testing.T, r *rig) {
+			var full []string
+			for i := range 10 {
+				full = append(full, fmt.Sprintf("a%d=x", i))
+			}
+			id := r.send("a", full...)
+			cfg := r.config(func(context.Context, *worker.Message) error { return err })
+			cfg.Attempts = 1
+			stop := r.start(cfg)
+			r.sleep(time.Second)
+			r.wantLines([]string{"dead a no customer 7"}, "dead", "deferred")
+			if got := r.look("dead"); len(got) != 1 || got[0].Reason != "no customer 7" || len(got[0].Story) != 1 || got[0].Story[0].How != verdict {
+				t.Errorf("the dead-letter queue has %+v", got)
+			}
+			if m := r.receive(r.dead); *m.MessageId != id {
+				t.Errorf("the dead letter has the id %s, want %s", *m.MessageId, id)
+			}
+			r.wantCount(r.url, 0)
+			r.mustStop(stop)
+		})
+	}
+}
+
+// A message that is given up is one dead letter, whatever happens to the request that moves it. If
+// it stays unknown for a while whether the server has moved it, no copy is sent. [NACK-8, NACK-18]
+func TestMovedOnce(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		for _, fault := range []sqstest.Fault{sqstest.None, sqstest.Dropped, sqstest.Unanswered, sqstest.Broken, sqstest.Doubled} {
+			for _, times := range []int{1, 7} {
+				inBubble(t, suffix, func(t *testing.T, r *rig) {
+					id, left := r.send("a"), times
+					r.client.SetFault(func(operation string) sqstest.Fault {
+						if operation != "POST /v1/queues/work"+suffix+"/nack" || len(r.lines("failed")) == 0 || left == 0 {
+							return sqstest.None
+						}
+						left--
+						return fault
+					})
+					cfg := r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) })
+					cfg.RetryMax = time.Minute
+					stop := r.start(cfg)
+					r.sleep(time.Hour)
+					r.wantCount(r.url, 0)
+					r.wantCount(r.dead, 1)
+					if m := r.receive(r.dead); *m.MessageId != id {
+						t.Errorf("fault %d: the dead letter has the id %s, want %s", fault, *m.MessageId, id)
+					}
+					if n := r.client.Calls("SendMessage"); n != 0 {
+						t.Errorf("fault %d: %d copies were sent", fault, n)
+					}
+					if e, err := r.ledger().List(t.Context(), "", "", 0); err != nil || len(e) != 1 || e[0].State != claims.Exhausted || e[0].Attempts != 1 {
+						t.Errorf("fault %d: the ledger has %+v, error %v", fault, e, err)
+					}
+					r.mustStop(stop)
+				})
+			}
+		}
+	}
+}
+
+// What the server refuses to move, the worker sends and deletes. [NACK-17]
+func TestMoveIsRefused(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		var full []string
-		for i := range 10 {
-			full = append(full, fmt.Sprintf("a%d=x", i))
-		}
-		id := r.send("a", full...)
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errors.New("no customer 7")) }))
-		r.sleep(time.Second)
-		r.wantLines([]string{"dead a no customer 7"}, "dead", "deferred")
-		if got := r.look("dead"); len(got) != 1 || got[0].Reason != "no customer 7" || len(got[0].Story) != 1 || got[0].Story[0].How != "poison" {
-			t.Errorf("the dead-letter queue has %+v", got)
-		}
-		if m := r.receive(r.dead); *m.MessageId != id {
-			t.Errorf("the dead letter has the id %s, want %s", *m.MessageId, id)
-		}
+		id := r.send("a")
+		stop := r.start(r.config(func(context.Context, *worker.Message) error {
+			_, err := r.server.Client().SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{
+				QueueUrl: &r.url, Attributes: map[string]string{"RedrivePolicy": ""}})
+			return worker.Poison(errors.Join(errSick, err))
+		}))
+		r.sleep(time.Minute)
+		r.wantLines([]string{"dead a sick"}, "dead", "deferred")
 		r.wantCount(r.url, 0)
+		r.wantCount(r.dead, 1)
+		if m := r.receive(r.dead); *m.MessageId == id || r.client.Calls("SendMessage") != 1 {
+			t.Errorf("the dead letter has the id %s, after %d sends", *m.MessageId, r.client.Calls("SendMessage"))
+		}
+		r.mustStop(stop)
+	})
+}
+
+// A message that another consumer has received meanwhile is not moved away from it. [NACK-7]
+func TestMovedByNewestReceiveOnly(t *testing.T) {
+	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
+		r.send("a")
+		cfg := r.config(func(context.Context, *worker.Message) error {
+			if err := v1client.New(r.server.Client()).Post(t.Context(), "/queues/work.fifo/groups/release", map[string]string{"group": "g"}, new(struct{})); err != nil {
+				t.Error(err)
+			}
+			r.receiveFor(r.url, time.Hour)
+			return worker.Poison(errSick)
+		})
+		stop := r.start(cfg)
+		r.sleep(time.Minute)
+		r.wantLines([]string{"lost a the lease of the message was lost"}, "lost", "dead", "deferred")
+		r.wantCount(r.url, 1)
+		r.wantCount(r.dead, 0)
 		r.mustStop(stop)
 	})
 }

@@ -37,9 +37,10 @@ func NewNackCmd(a *cli.App) *cobra.Command {
 with the message. "tenaq peek" and "tenaq dead list" show it.
 
 The verdict is one of:
-  retry    the message is visible again after the delay
-  poison   the message moves to the dead-letter queue at once
-  release  like retry, and the receive does not count
+  retry      the message is visible again after the delay
+  poison     the message moves to the dead-letter queue at once
+  exhausted  it moves too: it failed, but might succeed later
+  release    like retry, and the receive does not count
 
 Only the newest receipt handle of a message can be used. If some messages could
 not be given back, the command reports them and exits with 5; with one handle,
@@ -64,11 +65,11 @@ it exits with 4. This needs a tenaq server.`,
 	}
 	f.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&entry.Verdict, "verdict", "retry", "`verdict`: retry, poison or release")
+	flags.StringVar(&entry.Verdict, "verdict", "retry", "`verdict`: retry, poison, exhausted or release")
 	flags.StringVar(&entry.Class, "class", "", "`name` of the error, at most 128 bytes")
 	flags.StringVar(&entry.Text, "text", "", "reason, at most 1024 bytes")
 	flags.StringVar(&delay, "delay", "", "`duration` until the message is visible again")
-	cli.Completes(cmd, "verdict", "retry", "poison", "release")
+	cli.Completes(cmd, "verdict", "retry", "poison", "exhausted", "release")
 	return cmd
 }
 

@@ -64,7 +64,8 @@ func (s *Server) Client() *Client {
 	return c
 }
 
-// SetFault decides about every request from now on. The function is called from many goroutines,
+// SetFault decides about every request from now on. The operation of a request to /v1 is its method
+// and its path, such as POST /v1/replace. The function is called from many goroutines,
 // one at a time; nil is no faults.
 func (c *Client) SetFault(f func(operation string) Fault) {
 	c.mu.Lock()
@@ -83,7 +84,10 @@ var errLost = errors.New("connection lost")
 
 // Do carries a request to the server. It implements the HTTPClient of the SDK.
 func (c *Client) Do(r *http.Request) (*http.Response, error) {
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	_, operation, sqs := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if !sqs {
+		operation = r.Method + " " + r.URL.Path
+	}
 	fault := c.decide(operation)
 	var body []byte
 	if r.Body != nil {

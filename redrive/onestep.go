@@ -1,0 +1,116 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"tenaq/internal/work/queuename"
+	"tenaq/internal/work/trail"
+	"tenaq/internal/work/v1client"
+)
+
+// A tenaq server moves a received dead letter in one step. A redriver that dies leaves the letter
+// in one queue, and it keeps its lineage and everything else that the server knows of it. On any
+// other server, a redriver sends a copy and deletes the letter. [NACK-21]
+
+// oneStep asks the server for such moves.
+type oneStep struct {
+	mu    sync.Mutex
+	until time.Time // it does not ask before, because a policy has denied it
+}
+
+// deniedPause is how long a redriver sends and deletes after a policy has denied a move.
+const deniedPause = 5 * time.Minute
+
+// moveRequest is the body of a request.
+type moveRequest struct {
+	Queue      string                    `json:"queue"`
+	Handle     string                    `json:"receiptHandle"`
+	To         string                    `json:"to"`
+	Attributes map[string]trailAttribute `json:"attributes,omitempty"`
+	Delay      int32                     `json:"delaySeconds,omitempty"`
+	Park       bool                      `json:"park,omitempty"`
+}
+
+type trailAttribute struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+// canMove reports whether the server moves letters to the queue with a URL in one step.
+func (r *Redriver) canMove(ctx context.Context, url string) bool {
+	from := r.cfg.DeadLetterURL
+	if r.cfg.Mover != nil || accountOf(from) != accountOf(url) ||
+		queuename.IsFIFO(from) != queuename.IsFIFO(url) || !r.features.has(ctx).moves {
+		return false
+	}
+	r.oneStep.mu.Lock()
+	defer r.oneStep.mu.Unlock()
+	return !time.Now().Before(r.oneStep.until)
+}
+
+// accountOf returns the account in the URL of a queue.
+func accountOf(url string) string { return path.Base(path.Dir(url)) }
+
+// moveOnce moves a letter with the trail of a decision in one step. It reports false if the server
+// has refused that for good, so that the letter has to be moved otherwise. After any other error it
+// may have moved the letter. [NACK-21]
+func (r *Redriver) moveOnce(
+	ctx context.Context, l *letter, url string, d Decision,
+) (taken bool, err error) {
+	in := moveRequest{Queue: r.name, Handle: aws.ToString(l.raw.ReceiptHandle),
+		To: queuename.Of(url), Park: d.Action != Redrive, Delay: int32(d.Delay / time.Second)}
+	t := l.onward(d)
+	if d.Action == Park {
+		t.Died = time.Now() // a parked message keeps the time of its send
+	}
+	aside := trail.MayBeAside(l.raw.MessageAttributes)
+	fifo := queuename.IsFIFO(url)
+	switch {
+	case l.bad != nil: // an unreadable trail stays as it is
+	case !aside:
+		in.Attributes = map[string]trailAttribute{trail.Attribute: {"String", t.String()}}
+	case fifo || in.Park: // its id there is known
+		if err := t.PutAside(ctx, r.cfg.Store, r.asideID(l.raw)); err != nil {
+			return true, err
+		}
+	}
+	var answer struct{ MessageID, Mark string }
+	err = r.features.server.Post(ctx, "/replace", in, &answer)
+	refused, ok := errors.AsType[*v1client.Error](err)
+	switch {
+	case err == nil && aside && l.bad == nil && !fifo && !in.Park:
+		return true, t.PutAside(ctx, r.cfg.Store, answer.MessageID)
+	case err == nil:
+		if r.follower != nil && d.Action == Redrive {
+			l.mark = answer.Mark
+		}
+		return true, nil
+	case ok && (refused.Code == codeGone || refused.Status == http.StatusConflict):
+		r.cfg.Logger.Warn("another process has taken a dead letter; it is left to that",
+			"message", l.ID, "error", err)
+		return true, nil
+	case ok && refused.Status == http.StatusForbidden || errors.Is(err, v1client.ErrOther):
+		r.deny(err)
+		return false, nil
+	}
+	return true, err
+}
+
+// codeGone is the code of a letter that is no longer in its queue. [NACK-19]
+const codeGone = "ResourceNotFoundException"
+
+// deny keeps the redriver from asking for a while.
+func (r *Redriver) deny(err error) {
+	r.oneStep.mu.Lock()
+	defer r.oneStep.mu.Unlock()
+	r.oneStep.until = time.Now().Add(deniedPause)
+	r.cfg.Logger.Warn("the server does not let this redriver move dead letters in one step: it sends copies and deletes, and tries again later",
+		"error", err, "retry_in", deniedPause)
+}
