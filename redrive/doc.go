@@ -19,9 +19,10 @@
 // What it guarantees:
 //
 //   - No message is lost: at every moment it is in the dead-letter queue, in its own queue or in
-//     the parking lot. A redriver that dies between sending and deleting leaves the message in two
-//     of them. The next step sends it again under the same deduplication id, and the work has the
-//     same key, so it is done once.
+//     the parking lot. A tenaq server moves it in one step, so it is in one of them, and keeps its
+//     lineage. On any other server, a redriver that dies between sending and deleting leaves the
+//     message in two of them. The next step sends it again under the same deduplication id, and the
+//     work has the same key, so it is done once.
 //   - A failing consumer gets a rest. Only the processing of a redriven message is a success, not
 //     that SQS accepted the message or that the dead-letter queue is empty. Three failures in a
 //     row, while the workers complete no other work, open a breaker. It then lets single messages

@@ -34,8 +34,10 @@
 //     throttling, restarts and busy keys use up no attempts. When the attempts of a message are
 //     used up, the worker moves it to the dead-letter queue, with the reason.
 //   - A tenaq server gets the reason of each failed attempt, and does not count the receives of
-//     messages that were given back untried. The worker asks once, when it starts, whether the
-//     server takes reasons; on other servers it changes the visibility.
+//     messages that were given back untried. It moves a message to the dead-letter queue in one
+//     step, and the message keeps its id and its lineage. The worker asks once, when it starts,
+//     whether the server takes reasons. On other servers it changes the visibility, or sends a copy
+//     and deletes the message.
 //   - If the maxReceiveCount of the queue leaves too little room above the attempts, the queue may
 //     move messages by itself, and no worker sees them again. The worker looks for them in the
 //     dead-letter queue every few minutes, and records their claims as exhausted. MovedLetters
