@@ -21,8 +21,8 @@ import (
 	"tenaq/internal/work/trail"
 )
 
-// This file uses the queues: it receives, sends and deletes, as every SQS allows. See onestep.go for
-// what tenaq allows.
+// This file uses the queues: it receives, sends and deletes, as every SQS allows. See onestep.go
+// for what tenaq allows.
 
 // A target is a queue to which messages are redriven.
 type target struct {

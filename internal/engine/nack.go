@@ -125,8 +125,8 @@ func (e *Engine) prepareNacks(q *queue, entries []NackEntry) {
 	e.stir(q)
 }
 
-// newest returns the message of a handle of its newest receive. It refuses any other handle, because
-// another consumer may be processing the message, or have deleted it. [NACK-7]
+// newest returns the message of a handle of its newest receive. It refuses any other handle,
+// because another consumer may be processing the message, or have deleted it. [NACK-7]
 func (e *Engine) newest(q *queue, h *Handle) (*message, *Error) {
 	m, err := e.resolve(q, h)
 	switch {

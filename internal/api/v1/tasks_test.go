@@ -237,8 +237,8 @@ func TestReplace(t *testing.T) {
 }
 
 // A consumer moves what it has received in one step: to the dead-letter queue with a trail, from
-// there back with a delay, or to a parking lot as it is. A repeated request says that the message is
-// gone. [NACK-7, NACK-8, NACK-18 to NACK-20]
+// there back with a delay, or to a parking lot as it is. A repeated request says that the message
+// is gone. [NACK-7, NACK-8, NACK-18 to NACK-20]
 func TestReceivedMessageIsMoved(t *testing.T) {
 	w := deadWorld(t, 2)
 	orders, dead := engine.QueueName{Account: account, Name: "orders"}, engine.QueueName{Account: account, Name: "dead"}
