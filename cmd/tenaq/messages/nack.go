@@ -65,7 +65,7 @@ it exits with 4. This needs a tenaq server.`,
 	}
 	f.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&entry.Verdict, "verdict", "retry", "retry, poison, exhausted or release: a `verdict`")
+	flags.StringVar(&entry.Verdict, "verdict", "retry", "`verdict` on the messages")
 	flags.StringVar(&entry.Class, "class", "", "`name` of the error, at most 128 bytes")
 	flags.StringVar(&entry.Text, "text", "", "reason, at most 1024 bytes")
 	flags.StringVar(&delay, "delay", "", "`duration` until the message is visible again")
