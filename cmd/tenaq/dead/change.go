@@ -26,7 +26,7 @@ type selectFlags struct {
 
 func (s *selectFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.id, "id", "", "only the message with this message or lineage `id`")
+	f.StringVar(&s.id, "id", "", "only the message with this or this lineage `id`")
 	f.StringVar(&s.group, "group", "", "only messages of this message `group`")
 	f.StringVar(&s.source, "source", "", "only messages that came from this `queue`")
 	f.StringVar(&s.text, "text", "", "only messages whose body contains this `text`")
@@ -163,8 +163,8 @@ func newRedriveCmd(a *cli.App) *cobra.Command {
 		Short: "Move selected messages back to where they came from, or elsewhere",
 		Long: `Move selected messages back to the queue they came from, or to the queue --to.
 A moved message is a new message with the same lineage and no receives. It can
-have another body and other attributes, except for the attribute tenaq; one that
-the destination does not accept so stays.
+have another body and other attributes, except for the attribute tenaq. If the
+destination would refuse a changed message, that message stays.
 
 ` + selecting + `
 
@@ -173,13 +173,13 @@ their consumer, and parking those that fail again.`,
 		Example: `  tenaq dead redrive orders-dlq --kind 1k2j3h
   tenaq dead redrive orders-dlq --text timeout --rate 50 --yes
   tenaq dead redrive orders-dlq --order newest --limit 10 --delay 5m --yes
-  tenaq dead redrive orders-dlq --set-attribute schema:Number=2 --remove-attribute v
+  tenaq dead redrive orders-dlq --remove-attribute trial --yes
   tenaq dead redrive orders-parking --id 0b6b4c9e-... --to orders --yes`,
 	})
 	cmd.Flags().StringVar(&f.to, "to", "", "move all messages to this `queue`")
 	f.delay = -1
 	cli.Duration(cmd.Flags(), &f.delay, "delay", "",
-		"hide each message for so `long` after its move, at most 15m")
+		"hide each one for so `long` first, at most 15m")
 	f.changeFlags.register(cmd, "set-attribute", "remove-attribute")
 	return cmd
 }
@@ -226,7 +226,7 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	f.selectFlags.register(cmd)
 	flags := cmd.Flags()
 	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to take")
-	cli.Choice(cmd, &f.order, "order", "oldest", "which `messages` to take first: oldest or newest",
+	cli.Choice(cmd, &f.order, "order", "oldest", "the `end` to begin with: oldest or newest",
 		"oldest", "newest")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")

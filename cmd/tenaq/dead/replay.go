@@ -67,7 +67,7 @@ database and no history, and also works with Amazon SQS.`,
 		cli.ParseTimeOrAgo)
 	cli.Value(flags, &f.before, "before", "", "ended before this `time`; 2h is two hours ago",
 		cli.ParseTimeOrAgo)
-	flags.StringVar(&f.id, "id", "", "only the message with this message or lineage `id`")
+	flags.StringVar(&f.id, "id", "", "only the message with this or this lineage `id`")
 	flags.StringVar(&f.key, "key", "", "only messages of the work with this `key`")
 	flags.StringVar(&f.group, "group", "", "only messages of this message `group`")
 	flags.StringVar(&f.outcome, "outcome", "", "only messages with this `outcome`")

@@ -31,8 +31,8 @@ func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:   "show QUEUE",
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
 		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
-messages go, which queues send theirs here, and the active move task. The table of
-tags says what tags of a tenaq server switch on that SQS does not have.
+messages go, which queues send theirs here, and the active move task. The table
+of tags says what tags of a tenaq server switch on that SQS does not have.
 
 The counts are the server's at this moment. Those of Amazon are approximate, and
 a minute old or more.`,

@@ -110,7 +110,7 @@ var Lines = []Line{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, served(measureIdle)},
-	{"lists", "pages of 100,000 queues and 10 million messages (short: 1,000, 20,000)", []bound{
+	{"lists", "pages of 100,000 queues, 10 million messages (short: 1,000, 20,000)", []bound{
 		atMost("queues", 20, "ms", 0),
 		atMost("messages", 20, "ms", 0),
 		atMost("groups", 20, "ms", 0),
