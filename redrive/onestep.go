@@ -34,7 +34,7 @@ type moveRequest struct {
 	Handle     string                    `json:"receiptHandle"`
 	To         string                    `json:"to"`
 	Attributes map[string]trailAttribute `json:"attributes,omitempty"`
-	Delay      int32                     `json:"delaySeconds,omitempty"`
+	Delay      int64                     `json:"delayMs,omitempty"`
 	Park       bool                      `json:"park,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (r *Redriver) moveOnce(
 	ctx context.Context, l *letter, url string, d Decision,
 ) (taken bool, err error) {
 	in := moveRequest{Queue: r.name, Handle: aws.ToString(l.raw.ReceiptHandle),
-		To: queuename.Of(url), Park: d.Action != Redrive, Delay: int32(d.Delay / time.Second)}
+		To: queuename.Of(url), Park: d.Action != Redrive, Delay: d.Delay.Milliseconds()}
 	t := l.onward(d)
 	if d.Action == Park {
 		t.Died = time.Now() // a parked message keeps the time of its send

@@ -41,7 +41,7 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 	case op.Park && op.To == "":
 		return errMissing("to")
 	case op.Park && op.Draft.delay.Set:
-		return errNumber(op.Draft.delay.Value, "delaySeconds", "Must be absent with park.")
+		return errNumber(op.Draft.delay.Value, "delay", "Must be absent with park.")
 	}
 	seq, ok := openPlace(q.row.Incarnation, op.Place)
 	if op.Handle.Text == "" && (!ok || seq == 0) {

@@ -226,7 +226,7 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	f.selectFlags.register(cmd)
 	flags := cmd.Flags()
 	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to take")
-	cli.Choice(cmd, &f.order, "order", "oldest", "the `end` to begin with: oldest or newest",
+	cli.Choice(cmd, &f.order, "order", "oldest", "`oldest` or newest first",
 		"oldest", "newest")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")

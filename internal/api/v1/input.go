@@ -132,10 +132,16 @@ func (in *input) read(c *call, into reflect.Value) error {
 }
 
 // check refuses a value that is outside of the enum or the range of a field. A string of an enum
-// may be empty, which is to say absent.
+// may be empty, which is to say absent, and a pointer nil.
 func (f *field) check(v reflect.Value) error {
 	if f.enum == nil && !f.ranged {
 		return nil // a body can be large
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
 	}
 	text := fmt.Sprint(v.Interface())
 	if f.enum != nil && text != "" && !slices.Contains(f.enum, text) ||

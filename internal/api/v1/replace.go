@@ -18,7 +18,7 @@ type editIn struct {
 	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
 	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`
 	Group      string                `json:"group,omitempty" doc:"absent to keep the message group"`
-	Delay      *int64                `json:"delaySeconds,omitempty" doc:"of the new message, 0 to 900; absent for that of its queue"`
+	Delay      *int64                `json:"delayMs,omitempty" range:"0,900000" doc:"until the new message can be received, rounded up to whole seconds; absent for the delay of its queue"`
 	Park       bool                  `json:"park,omitempty" doc:"keep the identities, the source and the receive count of the message"`
 }
 
@@ -86,7 +86,7 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 	entry := engine.Edited(&content, &change)
 	entry.Group = engine.Text{Value: in.Group, Set: in.Group != ""}
 	if in.Delay != nil {
-		entry.Delay = engine.Int{Value: *in.Delay, Set: true}
+		entry.Delay = engine.Int{Value: (*in.Delay + 999) / 1000, Set: true}
 	}
 	op.Draft = engine.NewDraft(entry)
 	if err := c.do(op); err != nil {

@@ -193,6 +193,7 @@ func TestTasksRefused(t *testing.T) {
 		{"/tasks/count", `{"queue":"dead","order":"random"}`, 400, "oldest or newest"},
 		{"/tasks", `{"queue":"dead","do":"move","order":"random"}`, 400, "oldest or newest"},
 		{"/tasks", `{"queue":"dead","do":"move","delayMs":900001}`, 400, "between 0 and 900000"},
+		{"/replace", `{"queue":"dead","receiptHandle":"x","delayMs":900001}`, 400, "a number from 0 to 900000"},
 		{"/tasks", `{"queue":"dead","do":"park","to":"lot","delayMs":0}`, 400, "Only a move delays"},
 		{"/tasks", `{"queue":"dead","do":"move","edit":{"body":""}}`, 400, "body"},
 		{"/tasks", `{"queue":"dead","do":"move","edit":{"colour":"x"}}`, 400, "colour"},
@@ -258,7 +259,7 @@ func TestReceivedMessageIsMoved(t *testing.T) {
 		return fmt.Sprint(c.Attributes)
 	}
 	h, letter := receive(dead)
-	back := `{"queue":"dead","receiptHandle":"` + h + `","delaySeconds":0,"attributes":{"tenaq":{"type":"String","value":"v=1&redrives=1"}}}`
+	back := `{"queue":"dead","receiptHandle":"` + h + `","delayMs":0,"attributes":{"tenaq":{"type":"String","value":"v=1&redrives=1"}}}`
 	var out replaced
 	w.json(t, "POST", "/replace", back, 200, &out)
 	var gone problem

@@ -166,7 +166,9 @@ export interface Filter {
   from?: string;
   group?: string;
   id?: string;
+  key?: string;
   kind?: string;
+  outcome?: "deleted" | "expired" | "dead_lettered" | "moved" | "parked" | "replaced" | "removed";
   reason?: string;
   receivesMax?: number;
   receivesMin?: number;
@@ -413,6 +415,12 @@ export interface Registration {
   state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
 }
 
+export interface ReplaySkips {
+  later: number;
+  live: number;
+  refused: number;
+}
+
 export interface ShownAlarm {
   acknowledged?: boolean;
   actions: string[];
@@ -463,7 +471,7 @@ export interface Task {
   by?: string;
   confirm?: number;
   delayMs?: number;
-  do: "move" | "delete" | "park";
+  do: "move" | "delete" | "park" | "replay";
   done: number;
   edit?: ShownEdit;
   ended?: string;
@@ -471,6 +479,7 @@ export interface Task {
   filter?: Filter;
   id: string;
   limit?: number;
+  missing?: boolean;
   note?: string;
   order?: "newest";
   queue: string;
@@ -488,8 +497,10 @@ export interface TaskCount {
   complete: boolean;
   count: number;
   next?: string;
+  outcomes?: Outcome[];
   samples: Message[];
   skipped: number;
+  skips?: ReplaySkips;
 }
 
 export interface TaskList {

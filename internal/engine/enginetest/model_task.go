@@ -530,7 +530,7 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 		return modelRefusal(engine.CodeMissingParameter,
 			"The request must contain the parameter to.")
 	case op.Park && e.Delay.Set:
-		return modelBadValue(fmt.Sprint(e.Delay.Value), "delaySeconds",
+		return modelBadValue(fmt.Sprint(e.Delay.Value), "delay",
 			"Must be absent with park.")
 	}
 	msg, no := m.replaced(q, op)
