@@ -14,6 +14,9 @@ func Lineages(store kv.Store) map[MessageID]int {
 			continue
 		}
 		if m, _, ok := row.DecodeMeta(row.SeqOf(k), v); ok {
+			if m.Replayed { // its lineage had ended before [REPLAY-1]
+				m.Lineage = m.ID
+			}
 			found[m.Lineage]++
 		}
 	}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,7 +19,8 @@ import (
 // server is what removes expired messages and gives the visibility grace. A server makes that use
 // by itself, in its rounds; here it is made by the steps alone, so those after which it matters are
 // left out: that expiry is held, and that the server stops uncleanly. [CLOCK-7, CLOCK-10] So are
-// surveys, which tell whether a message that was purged had been found expired before.
+// surveys, which tell whether a message that was purged had been found expired before. When a
+// history says that a message was found expired is not compared. [HIST-2]
 func TestPeekIsNoDelivery(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(4, 20, 20, 1_000)
 	for range scripts {
@@ -41,7 +43,7 @@ func TestPeekIsNoDelivery(t *testing.T) {
 			if err != nil {
 				t.Fatalf("-model.seed=%d: %v", seed, err)
 			}
-			if got != want {
+			if noticed.ReplaceAllString(got, "") != noticed.ReplaceAllString(want, "") {
 				t.Fatalf("-model.seed=%d: %s\ngot:\n%swant:\n%s", seed, s, got, want)
 			}
 		}
@@ -49,3 +51,5 @@ func TestPeekIsNoDelivery(t *testing.T) {
 		seed++
 	}
 }
+
+var noticed = regexp.MustCompile(`expired ended=\S+`)

@@ -110,6 +110,7 @@ func (e *Engine) replaceable(q *queue, seq uint64, h *Handle) (*row.Meta, *Error
 			return nil, err
 		}
 		e.needMeta(q, m)
+		e.flush() // it may have come in this turn, and its content is read
 		return &m.Meta, nil
 	}
 	one := peek{Peek: &Peek{Max: 1}, e: e, q: q, place: seq - 1, looks: 1,
