@@ -86,8 +86,8 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 		moved = e.sendInPlace(q, to, m, &d, delay, identity(c.Seed, 0))
 	}
 	e.passRemoved(q, old)
-	if q.fifo() {
-		e.stir(q)
+	if q.fifo() || op.Handle.Text != "" {
+		e.stir(q) // a group goes on, or there is room at the in-flight limit [LIM-4, EXT-7]
 	}
 	op.Lineage = moved.Lineage
 	op.Sent = Sent{ID: moved.ID, Sequence: to.sequence(moved.Seq),
