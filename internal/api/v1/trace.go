@@ -266,7 +266,7 @@ func (t *tracer) readRecords() error {
 		return nil
 	}
 	r := &t.records
-	t.read, r.Claims, r.Registrations, r.Events = wanted, nil, nil, nil
+	t.read = wanted
 	for _, key := range t.keys {
 		if base, _ := timeline.Base(key); base != key {
 			continue // which is another key of the work
@@ -340,6 +340,16 @@ func (t *tracer) finish() (*trace, error) {
 	a.Messages = append([]message{}, a.Messages...)
 	a.Claims = append([]timeline.Claim{}, t.records.Claims...)
 	a.Registrations = append([]timeline.Registration{}, t.records.Registrations...)
+	// They were read as keys and generations came to light.
+	place := func(key string, generation int) int {
+		return slices.Index(t.keys, key)*timeline.GenerationsMax + generation
+	}
+	slices.SortStableFunc(a.Claims, func(x, y timeline.Claim) int {
+		return place(x.Key, x.Generation) - place(y.Key, y.Generation)
+	})
+	slices.SortStableFunc(a.Registrations, func(x, y timeline.Registration) int {
+		return place(x.Key, x.Generation) - place(y.Key, y.Generation)
+	})
 	a.Lineages = []string{}
 	for _, s := range t.stays {
 		if !slices.Contains(a.Lineages, s.Lineage) {

@@ -65,6 +65,14 @@ type Records struct {
 	Claims        []Claim
 	Registrations []Registration
 	Events        []Event
+
+	looked map[string]looked // for each key
+}
+
+// A looked is how many generations of a key were looked for, and whether the last one is a gap.
+type looked struct {
+	generations int
+	gap         bool
 }
 
 // Queues returns the queues that have registrations, up to QueuesMax of them. It takes one read for
@@ -95,15 +103,24 @@ func Base(key string) (name string, generation int) {
 
 // Read looks for the claims on a key and its registrations for some queues, in all generations up
 // to least, and in those after it that follow without a gap. It reports whether there may be more.
+// When a key is read again with a higher least, only the generations behind those that were read
+// are looked for, because each is a request for every queue.
 func (r *Records) Read(
 	ctx context.Context, key string, least int, queues []string,
 ) (more bool, err error) {
-	for generation := range GenerationsMax {
+	if r.looked == nil {
+		r.looked = make(map[string]looked)
+	}
+	before := r.looked[key]
+	if before.gap && before.generations > least {
+		return false, nil
+	}
+	for generation := before.generations; generation < GenerationsMax; generation++ {
 		found, err := r.read(ctx, key, generation, queues)
 		if err != nil {
 			return false, err
 		}
-		if !found && generation >= least {
+		if r.looked[key] = (looked{generation + 1, !found}); !found && generation >= least {
 			return false, nil
 		}
 	}
