@@ -95,6 +95,7 @@ func (r *Redriver) moveOnce(
 	case ok && (refused.Code == codeGone || refused.Status == http.StatusConflict):
 		r.cfg.Logger.Warn("another process has taken a dead letter; it is left to that",
 			"message", l.ID, "error", err)
+		l.lost = true
 		return true, nil
 	case ok && refused.Status == http.StatusForbidden || errors.Is(err, v1client.ErrOther):
 		r.deny(err)

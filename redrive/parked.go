@@ -208,6 +208,10 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 		return fmt.Errorf("release %s: %w", one.ID, err)
 	}
 	one.gone = true
+	if l.lost {
+		return fmt.Errorf("release %s: another process has received it meanwhile, or it has left %s: list the messages again",
+			one.ID, p.r.name)
+	}
 	return nil
 }
 

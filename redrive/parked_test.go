@@ -204,6 +204,36 @@ func TestParkedRelease(t *testing.T) {
 	}
 }
 
+// A message that another process has received meanwhile is not released, and Release says so.
+// [NACK-21]
+func TestParkedLost(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.park("a", r.workTrail(), nil)
+		list := func(lot *redrive.ParkingLot) []*redrive.Parked {
+			all, err := lot.List(t.Context(), 10)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("got %v, error %v", all, err)
+			}
+			return all
+		}
+		lot := r.lot()
+		all := list(lot)
+		if err := lot.GiveBack(t.Context(), all); err != nil {
+			t.Error(err)
+		}
+		other := r.lot()
+		taken := list(other)
+		if err := lot.Release(t.Context(), all[0], ""); err == nil || !strings.Contains(err.Error(), "another process has received it meanwhile") {
+			t.Errorf("got %v", err)
+		}
+		r.wantCounts(0, 0, 1)
+		if err := other.Release(t.Context(), taken[0], ""); err != nil {
+			t.Error(err)
+		}
+		r.wantCounts(1, 0, 0)
+	})
+}
+
 // A release that ends between sending and deleting leaves the message in both queues. Another one
 // sends the same work, which is done once.
 func TestParkedReleaseCrash(t *testing.T) {

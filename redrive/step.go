@@ -477,4 +477,5 @@ type letter struct {
 	bad    error // why its trail cannot be read
 	target target
 	mark   string // of its redriven message, on a server that gives marks
+	lost   bool   // another process has taken it
 }
