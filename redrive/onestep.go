@@ -59,8 +59,8 @@ func (r *Redriver) canMove(ctx context.Context, url string) bool {
 func accountOf(url string) string { return path.Base(path.Dir(url)) }
 
 // moveOnce moves a letter with the trail of a decision in one step. It reports false if the server
-// has refused that for good, so that the letter has to be moved otherwise. After any other error it
-// may have moved the letter. [NACK-21]
+// has refused for good and the letter has to be copied instead. After any other error it may have
+// moved the letter. [NACK-21]
 func (r *Redriver) moveOnce(
 	ctx context.Context, l *letter, url string, d Decision,
 ) (taken bool, err error) {
@@ -93,7 +93,7 @@ func (r *Redriver) moveOnce(
 		}
 		return true, nil
 	case ok && (refused.Code == codeGone || refused.Status == http.StatusConflict):
-		r.cfg.Logger.Warn("another process has taken a dead letter; it is left to that",
+		r.cfg.Logger.Warn("another process has taken a dead letter; the redriver leaves it alone",
 			"message", l.ID, "error", err)
 		l.lost = true
 		return true, nil
@@ -112,6 +112,6 @@ func (r *Redriver) deny(err error) {
 	r.oneStep.mu.Lock()
 	defer r.oneStep.mu.Unlock()
 	r.oneStep.until = time.Now().Add(deniedPause)
-	r.cfg.Logger.Warn("the server does not let this redriver move dead letters in one step: it sends copies and deletes, and tries again later",
+	r.cfg.Logger.Warn("the server does not let this redriver move dead letters in one step; it sends copies and deletes for a while",
 		"error", err, "retry_in", deniedPause)
 }

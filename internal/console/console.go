@@ -3,13 +3,13 @@
 // What it guarantees:
 //
 //   - The files hold no data. Everything that the page shows comes from /v1. [CONSOLE-2]
-//   - Each answer has the headers that keep scripts, frames and requests of others out. [CONSOLE-4]
+//   - Each answer has the headers that keep foreign scripts, frames and requests out. [CONSOLE-4]
 //   - A file whose name has a hash never changes and may be cached for ever; the shell is asked for
 //     again each time.
 //   - Only GET and HEAD are answered. [CONSOLE-3]
 //
 // The files in assets are the output of "go generate": package build makes them from web, and its
-// test compares them. The package leaves to the server who may ask. [CONSOLE-5]
+// test compares them. The package leaves access control to the server. [CONSOLE-5]
 package console
 
 import (

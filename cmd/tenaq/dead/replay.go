@@ -43,10 +43,11 @@ A replay is one of two kinds:
   --missing      Only what no consumer has deleted is sent, in its own
                  generation: what expired, and dead letters that are gone.
 
-What a queue has a message of is left out, and so is what a task deleted,
-unless --outcome names it. A message is sent once, in the order in which the
-messages ended. While requests are waiting, a replay takes at most a sixth of
-the server's writing time. An interrupt leaves it running; see "tenaq task".
+Messages that are still in a queue are left out. So are messages that a task
+deleted, unless you pass --outcome removed. Each message is sent once, in the
+order in which the messages ended. While requests are waiting, a replay takes
+at most a sixth of the server's writing time. An interrupt leaves it running;
+see "tenaq task".
 
 "tenaq outbox replay" sends from the rows of an outbox instead: it needs a
 database and no history, and also works with Amazon SQS.`,

@@ -26,8 +26,8 @@ func NewTraceCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace KEY|ID",
 		Short: "Show the life of one piece of work, from its registration to its end",
-		Long: `Show the life of one piece of work on one screen: what is known of it now, and
-what happened to it, the newest last. Name it by its key, or by the message id
+		Long: `Show the life of one piece of work on one screen: its state now, and what
+happened to it, the newest event last. Name it by its key, or by the message id
 or lineage id of one of its messages. Nothing is received, hidden or moved.
 
 The screen has registrations, sends, receives, what consumers said when they

@@ -16,7 +16,7 @@ import (
 )
 
 // The screen of a trace: what is true now, what happened, and what cannot be known. It has no line
-// of more than screenWidth columns, because it is read on whatever terminal is at hand.
+// of more than screenWidth columns, so that it fits every terminal.
 const screenWidth = 80
 
 // print writes the screen.
@@ -247,7 +247,8 @@ func describe(e *timeline.Event) string {
 	case e.From != "":
 		add(true, "came from %s", e.From)
 	}
-	add(e.Count > 0, "%s, not recorded when", cli.Counted(int64(e.Count), "time", "times"))
+	add(e.Count > 0, "%s", cli.Counted(int64(e.Count), "receive at an unknown time",
+		"receives at unknown times"))
 	add(e.Receive > 0 && e.What == timeline.Received, "receive %d", e.Receive)
 	add(e.Fence > 0 && e.Ledger == "" && e.What == timeline.Received, "fence %d", e.Fence)
 	add(e.Generation > 0, "generation %d", e.Generation)

@@ -16,13 +16,13 @@ const pauseLack = "cannot pause queues: this needs a tenaq server of this versio
 func newPauseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause QUEUE",
-		Short: "Deliver no messages of a queue until it is resumed",
-		Long: `Deliver no messages of a queue until it is resumed. This sets the tag
-tenaq:paused.
+		Short: "Stop delivering the messages of a queue until it is resumed",
+		Long: `Stop delivering the messages of a queue until it is resumed. This sets the
+tag tenaq:paused.
 
-Sends and deletes go on, and messages that are in flight stay with their
-consumers. Receives get no message, and long polls wait for the end of the
-pause. Messages expire as ever. Tasks and moves still take messages out.`,
+Sends and deletes continue, and messages that are in flight stay with their
+consumers. Receives return no message, and long polls wait for the end of the
+pause. Messages still expire. Tasks and moves still take messages out.`,
 		Example: `  tenaq queue pause orders
   tenaq queue resume orders`,
 		Args: cli.Wants(1, 1),
@@ -43,7 +43,7 @@ func newResumeCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:   "resume QUEUE",
 		Short: "Deliver the messages of a queue again after a pause",
 		Long: `Deliver the messages of a queue again after a pause. This removes the tag
-tenaq:paused. Polls that wait get messages at once. It is not an error if the
+tenaq:paused. Waiting polls get messages at once. It is not an error if the
 queue is not paused.`,
 		Example: `  tenaq queue resume orders`,
 		Args:    cli.Wants(1, 1),

@@ -63,7 +63,7 @@ export function Charts({ queue }: { queue: string }) {
   const all = points.value.filter((p) => p.tick?.queues[queue]);
   return <Fragment>
     <div class="charts">
-      <Chart title="Messages a second" lines={rates} queue={queue} />
+      <Chart title="Messages per second" lines={rates} queue={queue} />
       <Chart title="Where messages are" lines={depths} queue={queue} />
     </div>
     <details class="numbers"><summary>The latest numbers as a table</summary>
@@ -72,6 +72,6 @@ export function Charts({ queue }: { queue: string }) {
         <tbody>{all.slice(-10).reverse().map((p) => <tr key={p.at}><td data-name="time"><Time at={p.at} /></td>
           {[...rates, ...depths].map((l) => <td key={l.name} data-name={l.name} class="number">{l.value(p.tick!.queues[queue]) ?? "–"}</td>)}</tr>)}</tbody>
       </table></details>
-    <p class="dim small">The charts begin when you open the page and show up to five minutes. A dashed line marks a restart of the server.</p>
+    <p class="dim small">The charts start when you open the page and show up to five minutes. A dashed line marks a restart of the server.</p>
   </Fragment>;
 }

@@ -68,7 +68,7 @@ function pressed(e: KeyboardEvent): void {
     case " ":
       if (at.matches("button, a, summary, [role=tab]")) return;
       paused.value = !paused.value;
-      say(paused.value ? "Live updates are paused." : "Live updates go on.");
+      say(paused.value ? "Live updates are paused." : "Live updates are resumed.");
       break;
     case "c":
       commandsOpen.value = true;

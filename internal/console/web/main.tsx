@@ -70,9 +70,9 @@ function Places() {
 
 // Banner says when the numbers are not those of now. [CONSOLE-9]
 function Banner() {
-  if (lost.value) return <div class="banner bad" role="alert"><b>Not connected for {age(now.value - lostSince.value)}.</b> The numbers are of {clock(lastSeen.value)}. The page tries again by itself.</div>;
+  if (lost.value) return <div class="banner bad" role="alert"><b>Not connected for {age(now.value - lostSince.value)}.</b> The numbers are from {clock(lastSeen.value)}. The page tries again by itself.</div>;
   if (stalled.value) return <div class="banner bad" role="alert"><b>No commit has reached the disk for {age(stalled.value)}.</b> Sends wait. Look at the latency of the disk. <a href="#/health">Health</a></div>;
-  if (paused.value) return <div class="banner" role="status"><b>Live updates are paused.</b> <button type="button" class="small" onClick={() => (paused.value = false)}>Go on</button></div>;
+  if (paused.value) return <div class="banner" role="status"><b>Live updates are paused.</b> <button type="button" class="small" onClick={() => (paused.value = false)}>Resume</button></div>;
   return null;
 }
 

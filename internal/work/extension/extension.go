@@ -1,4 +1,4 @@
-// Package extension is the list of what a queue can have that SQS does not have. A tag of the queue
+// Package extension lists the features of queues that SQS does not have. A tag of the queue
 // switches each on, because every SDK, the AWS command line and Terraform can set a tag.
 //
 // It guarantees that there is one list. The server checks tags with it, and tables, the command
@@ -51,7 +51,7 @@ var All = []Extension{
 	},
 	{
 		Tag: MaxInFlight, Example: "20", Values: "a whole number from `1` to `120000`",
-		Does:  "At most so many messages are in flight. Receives beyond that get fewer or none, and no error.",
+		Does:  "At most this many messages are in flight. Receives beyond that get fewer or none, and no error.",
 		Rules: "EXT-7 to EXT-9", must: "Must be a whole number from 1 to 120000, such as 20.",
 		read: func(value string, s *Set) bool {
 			return readCount(value, InFlightMax, &s.MaxInFlight)
@@ -62,7 +62,7 @@ var All = []Extension{
 	},
 	{
 		Tag: MaxInFlightPerGroup, Example: "1", Values: "a whole number from `1` to `9`",
-		Does:     "At most so many messages of a message group are in flight.",
+		Does:     "At most this many messages of a message group are in flight.",
 		Rules:    "EXT-10, EXT-11",
 		FIFOOnly: true, must: "Must be a whole number from 1 to 9, such as 1.",
 		read: func(value string, s *Set) bool {
@@ -75,15 +75,15 @@ var All = []Extension{
 	},
 	{
 		Tag: Paused, Example: "true", Values: "`true`",
-		Does:  "No message is delivered. Sends, deletes and all else go on.",
+		Does:  "No message is delivered. Sends, deletes and everything else continue.",
 		Rules: "EXT-1 to EXT-4", must: "Must be true. Remove the tag to end the pause.",
 		read: func(value string, s *Set) bool { return readTrue(value, &s.Paused) },
 		says: func(*Set) string { return "paused: no message is delivered" },
 	},
 	{
 		Tag: RateTag, Example: "50/s",
-		Values: "a whole number from `1` to `100000`, and `/s`, `/m` or `/h`; without one it is `/s`",
-		Does:   "At most so many messages are delivered in a second, a minute or an hour. Long polls wait for their turn.",
+		Values: "a whole number from `1` to `100000`, and `/s`, `/m` or `/h`; the default is `/s`",
+		Does:   "At most this many messages are delivered per second, minute or hour. Long polls wait for their turn.",
 		Rules:  "EXT-12 to EXT-16",
 		must: "Must be a whole number from 1 to 100000 for each second, minute or hour, " +
 			"such as 50/s, 6/m or 10/h.",

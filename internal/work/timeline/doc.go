@@ -4,11 +4,11 @@
 // What it guarantees:
 //
 //   - Every event comes from something that was stored. What is not known, such as the times of
-//     receives that nobody ended with a reason, is an event without a time. [TRACE-5]
+//     receives that no consumer ended with a reason, is an event without a time. [TRACE-5]
 //   - The same facts give the same events, in the same order, in whichever order they were found.
 //   - What is known twice, such as a move that both queues remember, is one event.
 //
-// It leaves reading queues and histories, and who may see them, to others.
+// It leaves reading queues and histories, and the rights to see them, to others.
 package timeline
 
 import (

@@ -15,12 +15,12 @@ export function Alarms() {
   const queue = route.value.query.get("queue") ?? "", state = route.value.query.get("state") ?? "";
   const asked = useGet<AlarmList>("/alarms", { state }, 5000);
   const past = useGet<ChangeList>("/alarms/history", {}, 10_000);
-  useCommands([cmd("Show the alarms", "tenaq", "alarms", ...(state ? ["--state", state] : [])), cmd("Show how they changed", "tenaq", "alarms", "history"),
+  useCommands([cmd("Show the alarms", "tenaq", "alarms", ...(state ? ["--state", state] : [])), cmd("Show the history of the alarms", "tenaq", "alarms", "history"),
     cmd("Silence the alarms of a queue", "tenaq", "alarms", "silence", v((queue || "orders") + "/*"), "--for", "2h", "--reason", "moving the database")]);
   return <Fragment>
     <h1>Alarms</h1>
     <div class="filters"><Choice name="State" value={state} set={(v) => change({ state: v })}
-      values={[["", "all that are known"], ["ALARM", "in alarm"], ["OK", "OK"], ["INSUFFICIENT_DATA", "without data"]]} />
+      values={[["", "all"], ["ALARM", "in alarm"], ["OK", "OK"], ["INSUFFICIENT_DATA", "without data"]]} />
       {queue && <a href={link(["alarms"])}>Show the alarms of all queues</a>}</div>
     <Wait of={asked}>{(d) => {
       const all = d.alarms.filter((a) => !queue || a.queue === queue).sort((a, b) => rank(a) - rank(b) || (a.since < b.since ? 1 : -1));

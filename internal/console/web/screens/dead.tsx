@@ -16,7 +16,7 @@ export function DeadQueues() {
   return <Fragment>
     <h1>Dead letters</h1>
     <Wait of={asked}>{(d) => d.queues.length === 0
-      ? <Empty>No queue is the dead-letter queue of another one. <code>tenaq queue set orders RedrivePolicy=…</code> names one.</Empty>
+      ? <Empty>No queue has a dead-letter queue. <code>tenaq queue set orders RedrivePolicy=…</code> sets one.</Empty>
       : <Fragment><Table<Queue> name="Dead-letter queues" rows={d.queues} id={(q) => q.name} columns={[
         { name: "Queue", wide: true, cell: (q) => <a data-row href={link(["q", q.name, "dead"])}><T text={q.name} /></a> },
         { name: "Visible", number: true, cell: (q) => count(q.visible) },
@@ -68,7 +68,7 @@ export function Dead({ queue }: { queue: string }) {
   useCommands([
     cmd("Group the messages by their reason", "tenaq", "dead", "list", v(queue)),
     cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", v(queue), "--text", "timeout"),
-    cmd("Show what a redriver would do, which brings them back at the pace of their consumer", "tenaq", "redrive", "plan", v(queue)),
+    cmd("Show what a redriver would do; it brings them back at the pace of their consumer", "tenaq", "redrive", "plan", v(queue)),
     cmd("Move all messages back", "tenaq", "move", "start", v(queue)),
   ]);
   return <Fragment>

@@ -24,11 +24,11 @@ export function Health() {
     <dl class="facts">
       <Fact name="Server">tenaq <T text={d.version} /></Fact>
       {tick && <Fact name="Last commit on disk" title="There is one at least every five seconds">{tick.silenceMs < 1000 ? "less than a second ago" : age(tick.silenceMs) + " ago"}</Fact>}
-      <Fact name="Difference of the clocks" title="Of the server and this browser, as seen when the page connected">{tick ? difference(Date.parse(tick.at)) : "–"}</Fact>
+      <Fact name="Clock difference" title="Between the server and this browser, measured when the page connected">{tick ? difference(Date.parse(tick.at)) : "–"}</Fact>
       {restarts.value.length > 0 && <Fact name="Restarts since the page was opened">{restarts.value.map((at) => <Fragment key={at}><Time at={at} /> </Fragment>)}</Fact>}
       <Fact name="Account"><T text={d.caller.account} /></Fact>
       <Fact name="You are"><T text={d.caller.user ?? d.caller.key ?? "not signed in: the server has no keys"} /></Fact>
-      {d.caller.expires && <Fact name="Your key ends"><Time at={d.caller.expires} /></Fact>}
+      {d.caller.expires && <Fact name="Access ends"><Time at={d.caller.expires} /></Fact>}
       <Fact name="Parts of the API"><T text={d.features.join(", ")} /></Fact>
     </dl>
     {clustered ? <Cluster /> : <Fragment><h2>Cluster</h2><Empty>This is a single server. Three servers survive the loss of one: <code>tenaq cluster --help</code>.</Empty></Fragment>}
@@ -38,7 +38,7 @@ export function Health() {
 
 function difference(at: number): string {
   const ms = Math.abs(Date.now() - at);
-  return ms < 2500 ? "none to speak of" : age(ms);
+  return ms < 2500 ? "less than 2.5 s" : age(ms);
 }
 
 function Cluster() {

@@ -43,7 +43,7 @@ export function History({ queue, tags }: { queue: string; tags?: Record<string, 
   const options = Object.entries(query).filter(([, x]) => x).flatMap(([k, x]) => ["--" + k, word(x)]);
   useCommands([
     cmd("Search the history", "tenaq", "history", word(queue), ...options),
-    cmd("All of it as lines of JSON, oldest first", "tenaq", "history", word(queue), "--json", "--oldest"),
+    cmd("Print the whole history as JSON lines, oldest first", "tenaq", "history", word(queue), "--json", "--oldest"),
     cmd("Keep a history from now on", "tenaq", "queue", "tag", word(queue), "tenaq:history=7d/1GiB"),
   ]);
   const none = kept && kept.outcomes === 0 && tags && !tags["tenaq:history"];

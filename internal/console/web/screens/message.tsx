@@ -79,7 +79,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {m.redrives ? <Fact name="Redrives">{count(m.redrives)}</Fact> : null}
       {m.deadLetterSource && <Fact name="Dead letter of"><QueueLink name={m.deadLetterSource.slice(m.deadLetterSource.lastIndexOf(":") + 1)} /></Fact>}
       <Fact name="Lineage id" title="The id of the first message of this work"><a class="mono" href={link(["m", m.lineageId])}>{m.lineageId}</a></Fact>
-      <Fact name="Generation" title="Raised by an intended replay of completed work">{m.generation}</Fact>
+      <Fact name="Generation" title="Raised when a replay does completed work again">{m.generation}</Fact>
       <Fact name="Fence" title="Number of the latest delivery of the lineage">{m.fence}</Fact>
     </dl></section>
     <section><h3>Commands</h3><CommandList list={commandsOf(m)} /></section>

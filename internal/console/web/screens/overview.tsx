@@ -23,7 +23,7 @@ interface Rows {
 
 type Sort = "trouble" | "name" | "visible" | "inFlight" | "delayed" | "age" | "sent" | "deleted";
 const sorts: [Sort, string][] = [["trouble", "trouble first"], ["name", "name"], ["visible", "visible"], ["inFlight", "in flight"],
-  ["delayed", "delayed"], ["age", "age of the oldest"], ["sent", "sent a second"], ["deleted", "deleted a second"]];
+  ["delayed", "delayed"], ["age", "age of the oldest"], ["sent", "sent per second"], ["deleted", "deleted per second"]];
 const onlys: [string, string][] = [["", "all"], ["active", "active"], ["dead", "dead-letter queues"], ["alarm", "with alarms"], ["fifo", "FIFO"]];
 
 // usePages reads the pages that are seen, and reads them again every few seconds.
@@ -122,8 +122,8 @@ export function Overview() {
       <Figure name="in flight">{count(t.inFlight)}</Figure>
       <Figure name="delayed">{count(t.delayed)}</Figure>
       <Figure name="oldest"><Age ms={t.oldestAgeMs} /></Figure>
-      <Figure name="sent a second">{rate(t.sentPerS)}</Figure>
-      <Figure name="deleted a second">{rate(t.deletedPerS)}</Figure>
+      <Figure name="sent per second">{rate(t.sentPerS)}</Figure>
+      <Figure name="deleted per second">{rate(t.deletedPerS)}</Figure>
       <Figure name={t.alarms === 1 ? "alarm" : "alarms"}><a class={t.alarms ? "alarm" : ""} href="#/alarms">{count(t.alarms)}</a></Figure>
     </div>}
     <div class="filters" role="search" aria-label="Queues">

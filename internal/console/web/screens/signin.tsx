@@ -26,13 +26,13 @@ export function SignIn() {
   };
   return <Fragment>
     <h1>This server requires a key</h1>
-    <p>Make a token that stands for your key for an hour, where that key is in the environment:</p>
+    <p>Where your key is in the environment, make a token that is valid for one hour:</p>
     <CommandList list={[cmd("Print a token", "tenaq", "token", "--for", "1h")]} />
     {safe ? <form class="signin" onSubmit={enter}>
       <label class="field wide"><span>Token</span><input type="password" autocomplete="off" value={text} onInput={(e) => type(e.currentTarget.value)} /></label>
       <button type="submit" disabled={!text.trim()}>Open the console</button>
       <p class="dim">The token stays in the memory of this page, and is gone when you close or reload it.</p>
-    </form> : <p class="problem">This page came over plain HTTP from another machine, where others may read along. It takes a token only over TLS (<code>--tls-cert</code>, <code>--tls-key</code>) or on the machine itself.</p>}
+    </form> : <p class="problem">This page came over plain HTTP from another machine, so others could read the token on the way. It takes a token only over TLS (<code>--tls-cert</code>, <code>--tls-key</code>) or on the machine itself.</p>}
     {(error || refused.value) && <p class="dim">The server says: <T text={error || refused.value} /></p>}
   </Fragment>;
 }

@@ -40,7 +40,7 @@ function List() {
   };
   return <Fragment>
     <h1>Tasks</h1>
-    <div class="filters"><Choice name="Show" value={state} values={[["", "all"], ["active", "not ended"]]} set={(v) => change({ state: v })} /></div>
+    <div class="filters"><Choice name="Show" value={state} values={[["", "all"], ["active", "in progress"]]} set={(v) => change({ state: v })} /></div>
     {error && <div class="problem" role="alert"><T text={error} /></div>}
     <Wait of={asked}>{(d) => {
       const all = [...d.tasks, ...(more?.tasks ?? [])], next = more ? more.next : d.next;
@@ -77,7 +77,7 @@ function OneTask({ id }: { id: string }) {
       <dl class="facts">
         <Fact name="Does"><T text={does(t)} /></Fact><Fact name="Takes from"><QueueLink name={t.queue} /></Fact>
         <Fact name="Which messages">{t.filter ? <pre><T text={JSON.stringify(t.filter, null, 1)} /></pre> : "all"}</Fact>
-        <Fact name="Rate">{t.rate ? `${count(t.rate)} a second` : "no limit"}</Fact>
+        <Fact name="Rate">{t.rate ? `${count(t.rate)} per second` : "no limit"}</Fact>
         {t.order && <Fact name="Order">{t.order} first</Fact>}
         {t.delayMs ? <Fact name="Delay of each message">{age(t.delayMs)}</Fact> : null}
         {t.edit && <Fact name="Changes in each message"><pre><T text={JSON.stringify(t.edit, null, 1)} /></pre></Fact>}
