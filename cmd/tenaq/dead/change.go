@@ -179,7 +179,7 @@ their consumer, and parking those that fail again.`,
 	cmd.Flags().StringVar(&f.to, "to", "", "move all messages to this `queue`")
 	f.delay = -1
 	cli.Duration(cmd.Flags(), &f.delay, "delay", "",
-		"`duration` to hide each message for, at most 15m")
+		"`duration` to hide each message, at most 15m")
 	f.changeFlags.register(cmd, "set-attribute", "remove-attribute")
 	return cmd
 }
