@@ -30,6 +30,7 @@ type outcome struct {
 	Left, Held, Entries         int
 	Letters                     map[string]trail.Trail
 	Identical, Strange          int // files that were written
+	second
 }
 
 func (o *outcome) receipt(r producer.Receipt) {
@@ -103,6 +104,7 @@ func (o *outcome) rows() []stage.Row {
 		stage.Want("dead letters", dead, len(o.Letters)),
 		o.Ended(),
 	}
+	rows = slices.Insert(rows, len(rows)-1, o.seconds()...)
 	if !o.Encrypted {
 		rows = append(rows, stage.Skip("KmsMasterKeyId", "the server does not take it"))
 	}

@@ -76,9 +76,11 @@ func run(c *stage.Crew) []stage.Row {
 		p.replay()
 		p.work()
 		p.count()
+		p.again()
 		p.replayLate()
 	})
 	p.out.Outcome = p.Outcome()
+	p.out.Reports = p.out.without(p.out.Reports)
 	return p.out.rows()
 }
 
@@ -88,6 +90,7 @@ func (p *play) prepare() {
 	if !p.out.Encrypted { // an emulator may not take the key
 		p.Must(p.createQueues(false))
 	}
+	p.keepHistory()
 	originals := filepath.Join(p.Dir, "originals")
 	p.Must(os.Mkdir(originals, 0o700))
 	p.Must(os.Mkdir(outDir(p.Dir), 0o700))

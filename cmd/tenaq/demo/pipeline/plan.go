@@ -75,7 +75,8 @@ const (
 	fileUnsent        = "cards-2026-02-27"
 	fileUnswept       = "cards-2026-02-28"
 
-	fileLate = fileBeforeClaim // is sent again when SQS has forgotten it
+	fileLate   = fileBeforeClaim       // is sent again when SQS has forgotten it
+	fileTraced = "balances-2026-02-03" // of the ordered group, whose task dies
 )
 
 // plan makes the plan of a seed. Each file has at most one accident, so that no good file uses up
@@ -97,7 +98,7 @@ func plan(env *stage.Env) (files []file) {
 	}
 	for n := range env.Scale(3, 5) {
 		add(fmt.Sprintf("balances-2026-02-%02d", n+1), orderedGroup, plain,
-			map[int]death{1: amidWorker}[n])
+			map[int]death{1: amidWorker, 2: amidTask}[n])
 	}
 	ways := []death{beforeClaim, amidWorker, amidTask, afterWrite, afterComplete}
 	for n := range env.Scale(4, 12) {

@@ -215,13 +215,17 @@ func (s *SQS) Handle(url string, most int32, handle func(types.Message)) {
 	}
 }
 
-// Tenaq runs a command of this program, as an operator does.
-func (s *SQS) Tenaq(args ...string) {
-	out, err := exec.CommandContext(s.Outer, s.Program,
-		append(args, "--endpoint-url", s.Endpoint)...).CombinedOutput()
+// Tenaq runs a command of this program, as an operator does, and returns what it prints.
+func (s *SQS) Tenaq(args ...string) []byte {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(s.Outer, s.Program, append(args, "--endpoint-url", s.Endpoint)...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		s.Must(fmt.Errorf("tenaq %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out)))
+		s.Must(fmt.Errorf("tenaq %s: %w: %s", strings.Join(args, " "), err,
+			bytes.TrimSpace(append(out, said.Bytes()...))))
 	}
+	return out
 }
 
 // Alarms returns the names of the alarms that have fired. It waits for two minutes of the alarms
