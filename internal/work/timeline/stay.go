@@ -214,6 +214,8 @@ func (l *life) missing(s *Stay) {
 		return
 	}
 	lacks := before - l.deliveries[s.Lineage]
+	// A replay begins at the time as its fence, and no message has as many deliveries. [REPLAY-7]
+	raised := before >= uint64(max(cmp.Or(s.FirstSent, s.Sent), 1))
 	after := s.FirstSent
 	found := make(map[int64]uint32)
 	if s.FirstReceive != 0 && s.FirstReceive < s.Arrived {
@@ -239,7 +241,7 @@ func (l *life) missing(s *Stay) {
 		l.attemptAt(s, ms)
 		lacks--
 	}
-	if lacks > 0 {
+	if lacks > 0 && !raised {
 		l.count(s, lacks, after, s.Arrived)
 	}
 	l.deliveries[s.Lineage] = before

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"tenaq/cmd/tenaq/demo/stage"
@@ -52,6 +53,20 @@ func perfect() *outcome {
 	o.Identical, o.Entries, o.LateCompleted = done, done+dead, done
 	o.Reports = append(o.Reports,
 		stage.Report{Point: stage.Received, Key: fileLate, Message: "late"}, stage.Report{Point: pointDuplicate, Key: fileLate, Message: "late"})
+	o.Ours = true
+	for _, f := range o.Files {
+		if f.Group == orderedGroup {
+			o.Again, o.Stored = append(o.Again, stage.Report{Point: pointDownload, Key: f.ID}), o.Stored+1
+		}
+	}
+	for generation, life := range []string{
+		"registered sent received returned received claimed completed deleted", "replayed received claimed completed deleted",
+	} {
+		for what := range strings.FieldsSeq(life) {
+			o.Trace = append(o.Trace, event{What: what, Generation: uint64(generation), Key: fileTraced,
+				Text: "killed by SIGKILL"})
+		}
+	}
 	return o
 }
 
@@ -68,6 +83,11 @@ func TestRows(t *testing.T) {
 	gone := func(point, key string) func(*outcome) {
 		return func(o *outcome) {
 			o.Reports = slices.DeleteFunc(o.Reports, func(r stage.Report) bool { return r.Point == point && r.Key == key })
+		}
+	}
+	forget := func(what string, generation uint64) func(*outcome) {
+		return func(o *outcome) {
+			o.Trace = slices.DeleteFunc(o.Trace, func(e event) bool { return e.What == what && e.Generation == generation })
 		}
 	}
 	for _, tt := range []struct {
@@ -111,6 +131,21 @@ func TestRows(t *testing.T) {
 			[]string{"files written, identical to their originals", "files that are anything else"}},
 		{"a claim is held", func(o *outcome) { o.Held = 1 }, []string{"claims that are still held"}},
 		{"a message is left", func(o *outcome) { o.Left = 1 }, []string{"left in the queue"}},
+		{"a file is not replayed", func(o *outcome) { o.Again, o.Stored = o.Again[1:], o.Stored-1 },
+			[]string{"one group replayed: its files downloaded once more", "  stored under the effect key of generation 1"}},
+		{"a file is replayed twice", func(o *outcome) { o.Again = append(o.Again, o.Again[0]) },
+			[]string{"one group replayed: its files downloaded once more"}},
+		{"another file is replayed", func(o *outcome) {
+			o.Again = append(o.Again, stage.Report{Point: pointDownload, Key: fileLate})
+		}, []string{"  other files downloaded"}},
+		{"what is completed is missing", func(o *outcome) { o.Missing = []stage.Report{{Point: stage.Received, Key: fileLate}} },
+			[]string{"then what is missing replayed: delivered"}},
+		{"the trace forgets a delivery", forget("received", 0), []string{"trace of one file"}},
+		{"the trace forgets a failure", forget("returned", 0), []string{"trace of one file", "  why its first task failed"}},
+		{"the trace forgets the replay", forget("replayed", 1), []string{"  its generation 1"}},
+		{"the trace forgets a completion", forget("completed", 0), []string{"  completed under"}},
+		{"the trace makes up receives", func(o *outcome) { o.Trace = append(o.Trace, event{What: "received", Count: 1 << 40}) },
+			[]string{"  receives whose times are not known"}},
 		{"a process does not end", func(o *outcome) { o.Unclean = 1 }, []string{"processes that did not end when told to"}},
 	} {
 		o := perfect()
