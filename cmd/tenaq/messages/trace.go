@@ -120,12 +120,14 @@ func (f *traceFlags) trace(ctx context.Context, asked string) (*traced, error) {
 	}
 	if store != nil {
 		defer store.Close()
+		told := t.Events // by the server
 		ids, err := t.read(ctx, store, f.claims.Ledger)
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids { // which the server may know although it does not know the key
-			if t.server != (cli.Endpoint{}) && !t.knows(id) {
+			if t.server != (cli.Endpoint{}) && !slices.Contains(t.Lineages, id) &&
+				!slices.ContainsFunc(told, func(e timeline.Event) bool { return e.Message == id }) {
 				if _, err := t.ask(ctx, v, id); err != nil {
 					return nil, err
 				}
@@ -146,12 +148,6 @@ func (f *traceFlags) trace(ctx context.Context, asked string) (*traced, error) {
 	return nil, cli.Codedf(cli.ExitNotFound,
 		"nothing is known of %q: no claim and no registration of it is in %s%s", asked, where,
 		cli.OrEmpty(nothing != nil, ", and the server knows no message of it"))
-}
-
-// knows reports whether an id is that of a message of which the server has told.
-func (t *traced) knows(id string) bool {
-	return slices.Contains(t.Lineages, id) ||
-		slices.ContainsFunc(t.Events, func(e timeline.Event) bool { return e.Message == id })
 }
 
 // server connects to the server; nil for Amazon, which cannot be asked.
