@@ -21,7 +21,7 @@ type event = timeline.Event
 type second struct {
 	From           int            // index of the first report
 	Again, Missing []stage.Report // while the group, and then what is missing, was replayed
-	Stored         int            // files of the group under their second effect key, each identical
+	Stored         int            // identical files of the group under their second effect key
 	Trace          []event
 }
 
