@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"tenaq/claims"
@@ -41,18 +44,24 @@ func (c *Child) Work(cfg worker.Config) {
 			Generation: m.Generation, Fence: m.Fence()}
 	}
 	cfg.Logger = slog.Default()
+	open := &outcomes{open: make(map[string]chan struct{})}
 	cfg.Events = worker.Events{
-		Received: func(m *worker.Message) { c.Tell(about(Received, m)) },
+		Received: func(m *worker.Message) {
+			open.wait(c.Ctx)
+			c.Tell(about(Received, m))
+		},
 		Outcome: func(m *worker.Message, o worker.Outcome) {
 			r := about(string(o.Kind), m)
 			r.Text = o.Reason
 			c.Tell(r)
+			open.done(m.ID)
 		},
 	}
 	cfg.Middleware = []worker.Middleware{func(
 		ctx context.Context, messages []*worker.Message, next func(context.Context) error,
 	) error {
 		m := messages[0]
+		open.wait(c.Ctx)
 		if m.TakenOver() != nil {
 			c.Tell(about(TakenOver, m))
 		}
@@ -60,6 +69,7 @@ func (c *Child) Work(cfg worker.Config) {
 		r.Run = rand.Text()
 		c.Tell(r)
 		err := next(ctx)
+		open.add(m.ID)
 		r.Point, r.Lost = Ended, context.Cause(ctx) == worker.ErrLost
 		if err != nil {
 			r.Text = err.Error()
@@ -70,4 +80,46 @@ func (c *Child) Work(cfg worker.Config) {
 	w, err := worker.New(cfg)
 	c.Must(err)
 	c.Must(w.Run(c.Ctx))
+}
+
+// outcomes are the messages whose handlers have returned, and whose outcomes are not reported yet.
+// A worker takes the next message while it records. If it were killed because of that message, the
+// report about the one before would be missing.
+type outcomes struct {
+	mu   sync.Mutex
+	open map[string]chan struct{} // by message id; closed when the outcome is reported
+}
+
+func (o *outcomes) add(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open[id] == nil {
+		o.open[id] = make(chan struct{})
+	}
+}
+
+func (o *outcomes) done(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if reported := o.open[id]; reported != nil {
+		close(reported)
+		delete(o.open, id)
+	}
+}
+
+// wait waits until all of them are reported, or for as long as recording may take.
+func (o *outcomes) wait(ctx context.Context) {
+	o.mu.Lock()
+	open := slices.Collect(maps.Values(o.open))
+	o.mu.Unlock()
+	limit := time.After(5 * time.Second)
+	for _, reported := range open { // order does not matter: it waits for all
+		select {
+		case <-reported:
+		case <-limit:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
