@@ -150,13 +150,30 @@ func TestIdleDay(t *testing.T) {
 
 // What a redriven message costs, in requests to SQS, is in docs/redrive.md.
 func TestRedriveRequests(t *testing.T) {
-	for _, target := range []string{"", "work"} {
+	for _, test := range []struct {
+		target string
+		tenaq  bool
+	}{{"", false}, {"work", false}, {"", true}, {"work", true}} {
 		inLoopRig(t, func(t *testing.T, r *loopRig) {
 			dead := r.server.Queue(t, "dead")
 			r.server.Queue(t, "work")
 			r.die(dead, 20)
+			copies, moves, urls := 20, 0, 1
+			if test.tenaq {
+				copies, moves = 0, 20
+			} else {
+				r.client.SetFault(func(operation string) sqstest.Fault {
+					if operation == "GET /v1" {
+						return sqstest.Throttled // which is no answer of a tenaq server
+					}
+					return sqstest.None
+				})
+			}
+			if test.target != "" {
+				urls = 0
+			}
 			l := r.loop("dead", "rate(5 minutes)")
-			l.Spec.Target, l.Spec.Policy.RateFirst = target, 20
+			l.Spec.Target, l.Spec.Policy.RateFirst = test.target, 20
 			if err := l.Find(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -164,15 +181,12 @@ func TestRedriveRequests(t *testing.T) {
 			if s := l.Step(t.Context()); s.Report.Count(redrive.Redrive) != 20 {
 				t.Fatalf("got %+v", s)
 			}
-			urls := 20
-			if target != "" {
-				urls = 0
-			}
 			for operation, want := range map[string]int{
-				"GetQueueAttributes": 2, "ReceiveMessage": 3, "SendMessage": 20, "DeleteMessage": 20, "GetQueueUrl": found + urls,
+				"GetQueueAttributes": 2, "ReceiveMessage": 3, "SendMessage": copies, "DeleteMessage": copies,
+				"POST /v1/replace": moves, "GetQueueUrl": found + urls,
 			} {
 				if got := r.client.Calls(operation); got != want {
-					t.Errorf("to %q: %d requests %s, want %d", target, got, operation, want)
+					t.Errorf("to %q, tenaq %t: %d requests %s, want %d", test.target, test.tenaq, got, operation, want)
 				}
 			}
 		})

@@ -53,7 +53,7 @@ func inBubble(t *testing.T, certificate *tls.Certificate, f func(t *testing.T, s
 			Broker: b, Sealer: handle.New(make([]byte, handle.KeySize)), Logger: s.cfg.Logger, Door: door,
 			Rejoin: s.rejoin, IdleMax: idleMax,
 		})
-		s.http, s.adminHTTP = s.newHTTP(s.counted(v.api)), s.newHTTP(nil)
+		s.http, s.adminHTTP, s.consoleHTTP = s.newHTTP(s.counted(v.api)), s.newHTTP(nil), s.newHTTP(nil)
 		s.writer.Store(v)
 		s.http.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateHijacked {

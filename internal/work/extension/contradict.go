@@ -1,6 +1,9 @@
 package extension
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Queue is what tags may contradict besides each other.
 type Queue struct {
@@ -40,4 +43,9 @@ func (s *Set) Contradictions(q Queue) (found []Contradiction) {
 	return found
 }
 
-func seconds(ms int64) string { return inUnits(ms-ms%1000, periods) }
+// seconds is a time of whole seconds in the largest unit that fits.
+func seconds(ms int64) string {
+	largest := slices.Clone(periods)
+	slices.Reverse(largest)
+	return inUnits(ms-ms%1000, largest)
+}
