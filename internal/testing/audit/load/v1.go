@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (r *recorder) nack(ctx context.Context, q *queue, n audit.Nack) (done bool,
 		switch o := out.Outcomes; {
 		case len(o) != 1:
 			return false, fmt.Errorf("a nack of one message was answered with %d outcomes", len(o))
-		case !o[0].Done && o[0].Code != handleRefused && o[0].Code != "ReceiptHandleIsInvalid":
+		case !o[0].Done && !slices.Contains(nackRefused, o[0].Code):
 			return false, fmt.Errorf("a nack was refused: %s: %s", o[0].Code, o[0].Message)
 		case !o[0].Done:
 			n.Outcome = audit.Refused // another worker was faster, or its timeout has ended
@@ -169,4 +170,9 @@ func (l *Load) readHistories(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// nackRefused are the codes of a nack whose handle is not the newest, or whose message is gone.
+var nackRefused = []string{
+	handleRefused, "ReceiptHandleIsInvalid", "Conflict", "ResourceNotFoundException",
 }
