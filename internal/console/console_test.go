@@ -81,7 +81,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// What is no GET of a file is refused. [CONSOLE-3]
+// The console refuses every request except a GET of one of its files. [CONSOLE-3]
 func TestRefused(t *testing.T) {
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH"} {
 		if r := ask(method, "/console/", nil); r.StatusCode != 405 || r.Header.Get("Allow") != "GET, HEAD" {

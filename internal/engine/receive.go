@@ -268,7 +268,7 @@ func (f *found) groups() (names []string) {
 	return slices.Compact(append(names, f.stopped))
 }
 
-// isFull reports whether so many messages of a group were picked. A walk visits the messages of a
+// isFull reports whether enough messages of a group were picked. A walk visits the messages of a
 // group together.
 func (f *found) isFull(group string, most int64) bool {
 	n := int64(len(f.picked))

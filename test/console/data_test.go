@@ -122,7 +122,7 @@ func newShop(t *testing.T, args ...string) *shop {
 	return s
 }
 
-// waits waits until the server's board has seen so many queues.
+// waits returns when the board of the server has that many queues.
 func (s *server) waits(queues int) {
 	s.t.Helper()
 	var list struct {

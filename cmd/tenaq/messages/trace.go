@@ -164,7 +164,7 @@ func (f *traceFlags) store(ctx context.Context, shown bool) (*cli.RecordStore, e
 	place, err := f.claims.Place(ctx)
 	switch {
 	case err != nil && shown && f.claims.IsUsual():
-		return nil, nil // there is no file of records
+		return nil, nil // the file of records does not exist
 	case err != nil:
 		return nil, err
 	case cli.IsServerPlace(place) && shown:

@@ -173,7 +173,7 @@ func (c *call) addContent(m *message, p *engine.Peeked, most int, attributes boo
 	return ok
 }
 
-// add adds what workers wrote about a message, and at most so many bytes of its body.
+// add adds what workers wrote about a message, and its body up to a limit in bytes.
 func (m *message) add(content *engine.Content, most int) {
 	t := monitor.TrailOf(content.Attributes)
 	m.Key, m.Attempts, m.Redrives = t.Key, t.Attempts, t.Redrives

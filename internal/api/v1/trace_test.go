@@ -203,7 +203,7 @@ func TestTraceWithoutHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLived(t)
 		id := l.send("jobs", "key=order-17")
-		l.receive("jobs") // nobody says how it went
+		l.receive("jobs") // its consumer reports no outcome
 		time.Sleep(time.Minute)
 		l.receive("jobs")
 		time.Sleep(time.Minute)
@@ -236,7 +236,7 @@ func TestTraceWithoutHistory(t *testing.T) {
 		l.task(`{"queue":"dead","do":"park","to":"lot"}`)
 		found = l.trace("id=" + id)
 		if last := found.Events[len(found.Events)-1]; last.What != "parked" || last.To != "lot" || last.From != "jobs" || last.Queue != "" {
-			t.Errorf("it was parked from a queue that nobody remembers: %+v", last)
+			t.Errorf("it was parked from a queue that is unknown: %+v", last)
 		}
 		l.task(`{"queue":"lot","do":"move"}`)
 		found = l.trace("id=" + id)

@@ -15,7 +15,7 @@ function parse(): Route {
     try {
       return decodeURIComponent(text);
     } catch {
-      return text; // a link that somebody cut off
+      return text; // a link that was cut off
     }
   };
   return { path: path.split("/").filter(Boolean).map(part), query: new URLSearchParams(query) };

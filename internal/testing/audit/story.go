@@ -56,7 +56,7 @@ func (c *checker) checkPoison(m *message) {
 	}
 }
 
-// last are the outcomes after which there is no message of that ID any more.
+// last are the outcomes that end a message: afterwards, no message has its id.
 var last = []string{"deleted", "expired", "moved", "replaced", "removed"}
 
 // checkEndings compares the histories of the queues with what clients saw, when everything has left

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Rate is how many messages are delivered in a period of so many milliseconds; zero for no bound.
+// A Rate bounds the messages delivered in a period, in milliseconds. The zero value has no bound.
 //
 // It is measured with a bucket of tokens in whole numbers, so that every machine counts the same: a
 // token is Period units, and each millisecond adds Messages units. [EXT-13]
@@ -49,8 +49,8 @@ func sayRate(s *Set) string {
 // Full is how many units the bucket holds: one second's worth, and at least one token. [EXT-13]
 func (r Rate) Full() int64 { return max(r.Period, r.Messages*1000) }
 
-// Refill returns how many units are there after so many milliseconds, of which there were level
-// units before.
+// Refill returns the units in a bucket that had level units and has been filled for elapsed
+// milliseconds.
 func (r Rate) Refill(level, elapsed int64) int64 {
 	full := r.Full()
 	if elapsed > full/r.Messages {
