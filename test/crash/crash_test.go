@@ -233,7 +233,7 @@ func (r *rig) work(ctx context.Context, d time.Duration) {
 	wait(ctx, d)
 	for ctx.Err() == nil && time.Now().Before(limit) {
 		now := r.load.Progress()
-		if max(now.Acknowledged-before.Acknowledged, now.Received-before.Received) >= 12 {
+		if (r.sent || now.Acknowledged-before.Acknowledged >= 12) && now.Received-before.Received >= 12 {
 			return
 		}
 		wait(ctx, 5*time.Millisecond)

@@ -26,6 +26,7 @@ type rig struct {
 	dir  string
 	api  *sqs.Client
 	load *load.Load
+	sent bool // the load sends nothing any more
 }
 
 // awsConfig is that of all clients.

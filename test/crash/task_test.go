@@ -46,7 +46,7 @@ func TestKillTasks(t *testing.T) {
 	r.judge(func(ctx context.Context) error {
 		// All is sent before the first kill, so that it is known how many messages there are.
 		err := until(ctx, func() bool { return r.load.Progress().Acknowledged == bodies })
-		if err == nil {
+		if r.sent = true; err == nil {
 			err = r.disturb(ctx, seed, n, nil)
 		}
 		return errors.Join(err, until(ctx, func() bool {
