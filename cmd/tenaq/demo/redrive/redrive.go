@@ -191,7 +191,10 @@ func (p *play) outage() {
 func (p *play) recovery() {
 	began, healthy := time.Now(), len(p.orders)-poisoned
 	identity, killed := p.Broken == "identity", false
-	most := 4 * time.Minute // on a busy machine with a slow server
+	most := time.Duration(p.Scale(45, 100)) * time.Second
+	if p.Other != nil {
+		most = 4 * time.Minute // an emulator is slow
+	}
 	for ; time.Since(began) < most && p.Ctx.Err() == nil; stage.Pause(p.Ctx, 50*time.Millisecond) {
 		done, parked := p.warehouse.booked("order-"), p.last().Parked
 		p.Progress.Line("%d of %d orders booked, %d parked", done, healthy, parked)
@@ -214,8 +217,12 @@ func (p *play) recovery() {
 
 // rest waits until nothing is left in the queues.
 func (p *play) rest() {
+	most := 20 * time.Second
+	if p.Other != nil {
+		most = time.Minute
+	}
 	began := time.Now()
-	for p.Broken != "identity" && time.Since(began) < time.Minute && // that would not end
+	for p.Broken != "identity" && time.Since(began) < most && // that would not end
 		(p.Left(p.queues.Work, p.queues.Dead) > 0 ||
 			p.warehouse.booked("live-") < int(p.live.Load())) {
 		stage.Pause(p.Ctx, 50*time.Millisecond)

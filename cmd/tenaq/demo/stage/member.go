@@ -223,7 +223,7 @@ func (c *Crew) Freeze(name, key string, free, so func() bool) {
 			Pause(c.Ctx, 20*time.Millisecond)
 		}
 	})
-	c.Wait(stepMax, so)
+	c.Wait(c.stepMax(), so)
 	c.record(Report{From: name, Role: m.Role, Point: Thawed, Key: key})
 	_ = m.process.Signal(syscall.SIGCONT)
 }
