@@ -26,18 +26,30 @@ type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
 	after          engine.QueueName // where the sweep continues
-	moveAfter      time.Time        // while there are requests, no step of a move task before this
+	asked          time.Time        // when the last requests came in
+	moveAfter      time.Time        // no step of a move task before this
 
 	records time.Time // no sweep of records before this
 }
 
 // moveShare bounds the part of the writer's time that move tasks may take from requests: one in
 // six. Without requests they may take all of it. Sweeps of records have as much.
-const moveShare = 6
+//
+// There are requests as long as the last came in less than liveFor ago. What counts is not whether
+// one waits at the moment: the writer is often idle between two turns, and steps that fill its
+// every pause take the processor and the disk from the requests that come next.
+const (
+	moveShare = 6
+	liveFor   = 100 * time.Millisecond
+)
 
 // keepHouse does what is due. Busy says that requests have come in.
 func (b *Broker) keepHouse(busy bool) {
 	h, mono := &b.house, time.Now()
+	if busy {
+		h.asked = mono
+	}
+	busy = mono.Sub(h.asked) < liveFor
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
 		if b.cfg.Confirm != nil || b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
@@ -57,11 +69,12 @@ func (b *Broker) keepHouse(busy bool) {
 	}
 	b.sweepRecords(busy, mono)
 	at, ok := b.engine.NextMove()
-	if ok && at <= b.now && !b.draining && (!busy || !mono.Before(h.moveAfter)) {
+	if ok && at <= b.now && !b.draining && !mono.Before(h.moveAfter) {
 		began := time.Now()
 		b.inform(&engine.MoveStep{})
-		now := time.Now()
-		h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
+		if now := time.Now(); busy {
+			h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
+		}
 	}
 }
 
@@ -89,7 +102,7 @@ func (b *Broker) houseRest() time.Duration {
 	h, now := &b.house, time.Now()
 	rest := min(stampEvery-now.Sub(h.stamped), h.rest-now.Sub(h.swept))
 	if at, ok := b.engine.NextMove(); ok && !b.draining {
-		rest = min(rest, b.clock.until(at))
+		rest = min(rest, max(b.clock.until(at), h.moveAfter.Sub(now)))
 	}
 	if at, ok := b.engine.NextExpiry(); ok && !b.draining {
 		rest = min(rest, max(b.clock.until(at), h.records.Sub(now)))
