@@ -62,6 +62,18 @@ func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) 
 	return found, nil
 }
 
+// ServiceEndpoint finds the endpoint of another service of AWS, or of a store with the same API.
+// Every AWS SDK reads the same variables.
+func ServiceEndpoint(service string, getenv func(string) string) Endpoint {
+	for _, name := range []string{"AWS_ENDPOINT_URL_" + strings.ToUpper(service),
+		"AWS_ENDPOINT_URL"} {
+		if v := getenv(name); v != "" {
+			return Endpoint{URL: strings.TrimRight(v, "/"), Origin: name, service: service}
+		}
+	}
+	return Endpoint{Origin: "default", service: service}
+}
+
 // ResolveRegion finds the region, "" if none is set.
 func ResolveRegion(flag string, getenv func(string) string) string {
 	if flag != "" {

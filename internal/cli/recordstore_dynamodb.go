@@ -33,13 +33,7 @@ func (p *DynamoPlace) connect(ctx context.Context) error {
 	if p.client != nil {
 		return nil
 	}
-	p.endpoint.Origin, p.endpoint.service = "default", "DynamoDB"
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"} {
-		if v := os.Getenv(name); v != "" {
-			p.endpoint.URL, p.endpoint.Origin = strings.TrimRight(v, "/"), name
-			break
-		}
-	}
+	p.endpoint = ServiceEndpoint("DynamoDB", os.Getenv)
 	region := ResolveRegion("", os.Getenv)
 	if arn := strings.Split(p.table, ":"); len(arn) == 6 && arn[0] == "arn" {
 		region = arn[3]

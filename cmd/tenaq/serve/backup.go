@@ -10,13 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
-	"tenaq/internal/server"
 	"tenaq/internal/server/backup"
-	"tenaq/internal/settings"
 	"tenaq/internal/work/v1client"
 )
 
@@ -24,45 +23,122 @@ const backupLack = "cannot make backups: this needs a tenaq server of this versi
 
 func NewBackupCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}
+	job := backupJob{a: a}
 	cmd := &cobra.Command{
-		Use:   "backup FILE|-",
-		Short: "Copy all data of a running server into a file",
+		Use:   "backup FILE|-|s3://BUCKET/PREFIX/",
+		Short: "Copy all data of a running server into a file or a bucket",
 		Long: `Copy all queues, messages and records of a running server, and its alarms, into
-a file, as of one moment. The backup holds everything that was acknowledged
-before the command began. The server keeps working.
+a file or an S3-compatible bucket, as of one moment. The backup holds everything
+that was acknowledged before the command began. The server keeps working.
 
 The command writes FILE.partial and renames it when it is complete and on disk.
 It never replaces an existing file. With - it writes to standard output. A
 truncated backup is recognized as such.
 
+In a bucket, a backup is named after its time and its store, and appears when
+all of it is stored. --keep then removes older ones of the same store. --every
+takes backups until the command is stopped; if one fails, the command reports it
+and tries again. The bucket takes the keys, profile and region of the AWS
+environment, and AWS_ENDPOINT_URL_S3 names another store than Amazon S3.
+
 With keys, use one of the server's account that is allowed tenaq:Backup; it
-needs nothing else. A backup holds every message in clear text: protect it like
-the queues.
+needs nothing else. If AWS_ACCESS_KEY_ID is for the bucket, give the server's
+key as TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. A backup holds every
+message in clear text: protect it like the queues.
 
 "tenaq restore" restores a backup. A backup does not include files beside the
 data, such as keys, certificates and the configuration, nor records in a file or
 a database of their own, outboxes, and bodies kept beside a queue.`,
 		Example: `  tenaq backup tenaq-$(date +%F).tar
   tenaq backup - | zstd -q > /backups/tenaq-$(date +%F).tar.zst
-  tenaq backup --endpoint-url https://queue.example.com queue.tar --json`,
+  tenaq backup s3://backups/tenaq/ --keep 14
+  tenaq backup s3://backups/tenaq/ --keep 14 --every 24h
+  tenaq backup list s3://backups/tenaq/
+  tenaq backup verify s3://backups/tenaq/`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] != "-" {
-				if err := refuseThere(args[0]); err != nil {
-					return err
-				}
-			} else if cli.IsTerminal(a.Stdout) {
-				return cli.Usagef("a backup cannot be written to a terminal: name a file, or redirect standard output")
+			if err := job.aim(cmd.Context(), args[0]); err != nil {
+				return err
 			}
 			return f.RunV1(backupLack, func(
 				ctx context.Context, v *cli.V1Client, _ []string,
 			) error {
-				return writeBackup(ctx, a, v, args[0])
+				job.v = v
+				if job.every > 0 {
+					return job.repeat(ctx)
+				}
+				return job.run(ctx)
 			})(cmd, args)
 		},
 	}
 	f.Register(cmd)
+	flags := cmd.Flags()
+	cli.Number(flags, &job.newest, "keep", 0, 0, 0, "remove all but the `N` newest; 0 keeps all")
+	cli.SomeTime(flags, &job.every, "every", "", "repeat after this `duration`, such as 24h")
+	cmd.AddCommand(newBackupListCmd(a), newBackupVerifyCmd(a))
 	return cmd
+}
+
+// A backupJob takes backups of a server into one place.
+type backupJob struct {
+	a      *cli.App
+	v      *cli.V1Client
+	path   string  // of a file, or -
+	bucket *bucket // nil for a file
+	newest int     // how many to keep in the bucket, 0 for all
+	every  time.Duration
+}
+
+// aim finds the place of the backups and refuses a wrong one before the server makes a backup.
+func (j *backupJob) aim(ctx context.Context, place string) (err error) {
+	j.path = place
+	switch {
+	case strings.HasPrefix(place, bucketScheme):
+		key := ""
+		if j.bucket, key, err = openBucket(ctx, place); err == nil && key != "" {
+			err = cli.Usagef("%s names a backup; name a folder, such as %s", place, j.bucket)
+		}
+		return err
+	case j.newest > 0 || j.every > 0:
+		return cli.Usagef("--keep and --every are for backups in a bucket; write s3://BUCKET/PREFIX/")
+	case place != "-":
+		return refuseThere(place)
+	case cli.IsTerminal(j.a.Stdout):
+		return cli.Usagef("a backup cannot be written to a terminal: name a file, or redirect standard output")
+	}
+	return nil
+}
+
+// retryPause is how long a command with --every waits after a failure, unless it would take the
+// next backup earlier.
+const retryPause = 5 * time.Minute
+
+// repeat takes backups until ctx ends. A backup is due at fixed distances from the first one, so it
+// does not drift by the time that each takes.
+func (j *backupJob) repeat(ctx context.Context) error {
+	due := time.Now()
+	for {
+		err := j.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		for !time.Now().Before(due) {
+			due = due.Add(j.every)
+		}
+		next := due
+		if err != nil {
+			if retry := time.Now().Add(retryPause); retry.Before(next) {
+				next = retry
+			}
+			j.a.Complain(err)
+			j.a.Note("next try at %s", next.Format(time.RFC3339))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(next)):
+		}
+	}
 }
 
 func refuseThere(path string) error {
@@ -78,43 +154,71 @@ func refuseThere(path string) error {
 }
 
 type backupResult struct {
-	File   string          `json:"file"`
-	Bytes  int64           `json:"bytes"`
-	Backup backup.Manifest `json:"backup"`
+	File    string          `json:"file,omitempty"`
+	URL     string          `json:"url,omitempty"`
+	Bytes   int64           `json:"bytes"`
+	Removed int             `json:"removed,omitempty"` // older backups
+	Backup  backup.Manifest `json:"backup"`
 }
 
-func writeBackup(ctx context.Context, a *cli.App, v *cli.V1Client, path string) error {
-	stream, err := open(ctx, v)
+// run takes one backup.
+func (j *backupJob) run(ctx context.Context) error {
+	stream, size, err := open(ctx, j.v)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	line := cli.NewProgress(a.Stderr, "backup")
+	line := cli.NewProgress(j.a.Stderr, "backup")
 	defer line.Done()
-	result := backupResult{File: path}
+	result := backupResult{}
 	in := readerFunc(func(p []byte) (int, error) {
 		n, err := stream.Read(p)
 		result.Bytes += int64(n)
 		line.Line("%s", megabytes(result.Bytes))
 		return n, err
 	})
-	if path == "-" {
-		if result.Backup, err = backup.Read(io.TeeReader(in, a.Stdout), nil); err != nil {
-			return cutOff(ctx, v, err)
+	switch {
+	case j.bucket != nil:
+		err = j.store(ctx, in, size, &result)
+	case j.path == "-":
+		if result.Backup, err = backup.Read(io.TeeReader(in, j.a.Stdout), nil); err != nil {
+			return cutOff(ctx, j.v, err)
 		}
 		line.Done()
-		a.Note("backup of store %s up to commit %d, %s", result.Backup.Store, result.Backup.Commit,
-			megabytes(result.Bytes))
+		j.a.Note("backup of %s", &result)
 		return nil
+	default:
+		err = j.write(ctx, in, &result)
 	}
-	partial := path + ".partial"
+	if result.Bytes == 0 || result.File == "" && result.URL == "" {
+		return err
+	}
+	line.Done()
+	return errors.Join(j.a.Result(result, "%s: backup of %s", result.File+result.URL, &result), err)
+}
+
+func (r *backupResult) String() string {
+	text := fmt.Sprintf("store %s up to commit %d, %s", r.Backup.Store, r.Backup.Commit,
+		megabytes(r.Bytes))
+	switch r.Removed {
+	case 0:
+		return text
+	case 1:
+		return text + "; removed 1 older backup"
+	}
+	return fmt.Sprintf("%s; removed %d older backups", text, r.Removed)
+}
+
+// write writes a backup into a file.
+func (j *backupJob) write(ctx context.Context, in io.Reader, result *backupResult) error {
+	partial := j.path + ".partial"
 	out, err := os.OpenFile(partial, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return cli.Codedf(cli.ExitFailed, "%v", err)
 	}
 	result.Backup, err = backup.Read(io.TeeReader(in, out), nil)
 	if err != nil {
-		err = cutOff(ctx, v, err)
+		err = cutOff(ctx, j.v, err)
 	} else {
 		err = out.Sync()
 	}
@@ -122,12 +226,37 @@ func writeBackup(ctx context.Context, a *cli.App, v *cli.V1Client, path string) 
 		_ = os.Remove(partial)
 		return err
 	}
-	if err := name(partial, path); err != nil {
+	if err := name(partial, j.path); err != nil {
 		return err
 	}
-	line.Done()
-	return a.Result(result, "%s: backup of store %s up to commit %d, %s", path, result.Backup.Store,
-		result.Backup.Commit, megabytes(result.Bytes))
+	result.File = j.path
+	return nil
+}
+
+// store stores a backup in the bucket. Only then it removes what is old. [DUR-38 to DUR-40]
+func (j *backupJob) store(
+	ctx context.Context, in io.Reader, size int64, result *backupResult,
+) (err error) {
+	out := &storing{b: j.bucket, ctx: ctx}
+	result.Backup, err = backup.Read(io.TeeReader(in, out),
+		func(m backup.Manifest, _ string, _ int64, _ io.Reader) error { return out.begin(m, size) })
+	if failed := out.end(err); failed != nil {
+		return failed
+	} else if err != nil {
+		return cutOff(ctx, j.v, err)
+	}
+	name := nameOf(result.Backup)
+	result.URL = j.bucket.String() + name
+	s, _ := j.bucket.readName(j.bucket.prefix + name)
+	if err := j.bucket.tidy(ctx, s.Store); err != nil {
+		j.a.Note("warning: %v", err)
+	}
+	if j.newest > 0 {
+		if result.Removed, err = j.bucket.keep(ctx, s.Store, j.newest); err != nil {
+			return cli.Codedf(cli.ExitPartly, "the backup is stored, but older ones are left: %w", err)
+		}
+	}
+	return nil
 }
 
 // name renames a file durably, unless the name is taken by now.
@@ -152,20 +281,20 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// open requests a backup and returns the stream.
-func open(ctx context.Context, v *cli.V1Client) (io.ReadCloser, error) {
+// open requests a backup and returns the stream, and its size if that is known.
+func open(ctx context.Context, v *cli.V1Client) (in io.ReadCloser, size int64, err error) {
 	resp, err := v.API().Do(ctx, http.MethodPost, "/backup", nil)
 	refusal, refused := errors.AsType[*v1client.Error](err)
 	switch {
 	case refused && refusal.Status == http.StatusNotFound:
-		return nil, v.Missing()
+		return nil, 0, v.Missing()
 	case err != nil:
-		return nil, v.Explain(ctx, "take a backup", "", err)
+		return nil, 0, v.Explain(ctx, "take a backup", "", err)
 	case !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-tar"):
 		resp.Body.Close()
-		return nil, v.Missing()
+		return nil, 0, v.Missing()
 	}
-	return resp.Body, nil
+	return resp.Body, max(0, resp.ContentLength), nil
 }
 
 // cutOff explains why a backup is incomplete.
@@ -179,67 +308,36 @@ func cutOff(ctx context.Context, v *cli.V1Client, err error) error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-func NewRestoreCmd(a *cli.App) *cobra.Command {
-	var f settings.SettingFlags
-	cmd := &cobra.Command{
-		Use:   "restore FILE|-",
-		Short: "Make a data directory from a backup",
-		Long: `Make a data directory from a backup, for a server to run on. The directory must
-be empty or missing. With - the backup comes from standard input.
-
-The command checks the whole backup, by its checksums and as "tenaq verify"
-does, before the directory becomes usable. Exit code 6 means that the backup is
-truncated, damaged or not a backup; 4 that the directory is not empty. If the
-restore is interrupted, no server accepts the directory: remove it and restart.
-
-The data is as of the time of the backup, with an identity of its own, so
-receipt handles of the original server are not valid. Messages in flight stay
-hidden for up to a minute after the start. Work that was completed after the
-backup is in the queues again, so consumers must recognize it. Do not run both
-servers: move tasks, alarms and producers would continue in each.`,
-		Example: `  tenaq restore tenaq-2026-11-21.tar --data-dir /var/lib/tenaq
-  zstd -dc tenaq.tar.zst | tenaq restore - --data-dir /var/lib/tenaq
-  tenaq restore tenaq.tar --data-dir /tmp/try
-  tenaq serve --data-dir /tmp/try --listen 127.0.0.1:0`,
+func newBackupListCmd(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list s3://BUCKET/PREFIX/",
+		Short: "List the backups in a bucket, newest first",
+		Long: `List the backups in a bucket, newest first, with their time, size and store.
+Other objects are left out.`,
+		Example: `  tenaq backup list s3://backups/tenaq/
+  tenaq backup list s3://backups/tenaq/ --json`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := f.DataDir()
+			if !strings.HasPrefix(args[0], bucketScheme) {
+				return cli.Usagef("%q is no bucket; write s3://BUCKET/PREFIX/", args[0])
+			}
+			b, _, err := openBucket(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			in := a.Stdin
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return cli.Codedf(cli.ExitNotFound, "%v", err)
-				}
-				defer f.Close()
-				in = f
+			found, err := b.list(cmd.Context())
+			if err != nil {
+				return err
 			}
-			return restore(cmd.Context(), a, in, dir)
+			if a.JSON {
+				return a.PrintJSON(map[string]any{"backups": found})
+			}
+			return a.PrintTable(cli.TableOf(found, []cli.Column[stored]{
+				cli.Always("TAKEN", func(s *stored) string { return s.Taken.Format(time.RFC3339) }),
+				cli.Always("SIZE", func(s *stored) string { return megabytes(s.Bytes) }),
+				cli.Always("STORE", func(s *stored) string { return s.Store }),
+				cli.Always("URL", func(s *stored) string { return s.URL }),
+			}))
 		},
 	}
-	f.RegisterSome(cmd.Flags(), "data-dir")
-	cmd.Flags().Lookup("data-dir").Usage = "restore into this `directory` (default as for serve)"
-	return cmd
-}
-
-type restoreResult struct {
-	Dir string `json:"dataDir"`
-	server.Restored
-}
-
-func restore(ctx context.Context, a *cli.App, in io.Reader, dir string) error {
-	line := cli.NewProgress(a.Stderr, "restore")
-	defer line.Done()
-	restored, err := server.Restore(ctx, in, dir, func(n int64) { line.Line("%s", megabytes(n)) })
-	if err != nil {
-		return err
-	}
-	line.Done()
-	b, v := &restored.Backup, &restored.Verified
-	return a.Result(restoreResult{dir, restored},
-		"%s: store %s, of the backup of %s from store %s, queues %d, messages %d, up to commit %d",
-		dir, restored.Store, b.Taken.Format("2006-01-02T15:04:05Z"), b.Store, v.Queues, v.Messages,
-		v.Commit)
 }
