@@ -49,13 +49,17 @@ func PlainQueues(declared []DeclaredQueue) (queues []server.Queue) {
 	return queues
 }
 
-// ReadConfigFile reads and checks a configuration file.
+// ReadConfigFile reads and checks a configuration file. One whose name ends in .conf is of
+// ElasticMQ.
 func ReadConfigFile(path string) (*configFile, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, cli.Usagef("configuration: %v", err)
 	}
 	f := &configFile{Path: path, values: map[string]fileValue{}}
+	if strings.HasSuffix(path, ".conf") {
+		return f, f.readElasticMQ(string(b))
+	}
 	d := yaml.NewDecoder(strings.NewReader(string(b)))
 	var doc yaml.Node
 	switch err := d.Decode(&doc); {

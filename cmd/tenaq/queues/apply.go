@@ -21,11 +21,11 @@ func NewApplyCmd(a *cli.App) *cobra.Command {
 		Short: "Create the queues that a file declares, and report differences",
 		Long: `Create the queues that a file declares, and report how existing ones differ.
 
-The file is a configuration of "tenaq serve"; only queues: is used. The command
-works on any SQS endpoint. It creates missing queues, dead-letter queues first.
-It compares existing queues attribute by attribute and tag by tag and leaves
-alone what the file does not mention. JSON is compared by meaning, and true
-equals True.
+The file is a configuration of "tenaq serve", or an elasticmq.conf; only its
+queues are used. The command works on any SQS endpoint. It creates missing
+queues, dead-letter queues first. It compares existing queues attribute by
+attribute and tag by tag and leaves alone what the file does not mention. JSON
+is compared by meaning, and true equals True.
 
 The exit code is 4 if queues differ; --fix changes them instead. --dry-run
 changes nothing, and exits with 4 if anything would change. The command never
