@@ -87,7 +87,7 @@ func (e *Engine) moveDead(from, to *queue, m *message, c *rewritten) {
 	}
 }
 
-// hand moves a message that has a source to another queue as moved, with the receives it has had,
+// hand moves a message to another queue, or behind its own, as moved, with the receives it has had,
 // and with another content unless c is nil. Kind is its outcome.
 func (e *Engine) hand(
 	from, to *queue, m, moved *message, kind row.OutcomeKind, c *rewritten,
@@ -100,7 +100,7 @@ func (e *Engine) hand(
 		Receives:     m.Receives,
 		FirstReceive: m.FirstReceive,
 		LastReceive:  m.LastReceive,
-		Origin:       !to.fifo(),
+		Origin:       !to.fifo() && moved.Source != "", // none: put behind its own queue
 	}
 	if c == nil {
 		e.transfer(from, to, m, moved, kind)

@@ -246,7 +246,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) *modelMessage {
 			moved.source = m.arn(source.name)
 		}
 	}
-	moved.base, moved.origin = m.now, !to.fifo()
+	moved.base, moved.origin = m.now, !to.fifo() && moved.source != ""
 	m.enter(to, &moved, 0)
 	moved.kind = available
 	return &moved

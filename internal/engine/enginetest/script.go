@@ -9,7 +9,7 @@ import (
 
 // RunScript plays the script at path in every variant. The first variant is compared with the
 // answers in the file, or with the flag -rewrite makes them; every other one must answer as the
-// first did.
+// first did. The rows that the first leaves must agree with each other.
 func RunScript(t *testing.T, path string, variants []Variant) {
 	var steps []Step
 	var want []string
@@ -21,6 +21,10 @@ func RunScript(t *testing.T, path string, variants []Variant) {
 			steps, want = append(steps, s), append(want, answer)
 			return answer
 		})
+		p.world.hold(false)
+		if err := Audit(p.world.store); err != nil {
+			t.Errorf("the rows after the script: %v", err)
+		}
 	})
 	if t.Failed() || flag.Lookup("rewrite").Value.String() == "true" {
 		return
