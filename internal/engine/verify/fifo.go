@@ -115,8 +115,8 @@ func (s *spaceRun) linesUntil(c *cursor, group []byte, add func(row.Line)) {
 // remembered checks that the deduplication of a message is remembered as long as others of its time
 // are.
 func (s *spaceRun) remembered(k []byte, m *row.Meta) {
-	if m.Source != "" || m.Redrives > 0 || m.Replayed {
-		return // a task brought it here
+	if m.Scheduled() || m.Redrives > 0 || m.Replayed {
+		return // it was moved here
 	}
 	known := false
 	for _, bucket := range s.st.Buckets {

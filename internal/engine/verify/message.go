@@ -131,7 +131,8 @@ func (s *spaceRun) message(k []byte, m *message) {
 		s.say(k, "it is in a FIFO queue without a group or a deduplication id")
 	case !fifo && meta.Dedup != "":
 		s.say(k, "it is in a standard queue and has a deduplication id")
-	case meta.Source != "" && !meta.Scheduled(), fifo && meta.Source == "" && meta.Scheduled():
+	case meta.Source != "" && !meta.Scheduled(),
+		fifo && meta.Source == "" && meta.Scheduled() && !meta.Away: // nor parked behind its own queue
 		s.say(k, "it came from %q and entered through due: %v", meta.Source, meta.Scheduled())
 	case m.hasDelivery:
 		s.delivery(m)
