@@ -132,7 +132,7 @@ func (s *spaceRun) message(k []byte, m *message) {
 	case !fifo && meta.Dedup != "":
 		s.say(k, "it is in a standard queue and has a deduplication id")
 	case meta.Source != "" && !meta.Scheduled(),
-		fifo && meta.Source == "" && meta.Scheduled() && !meta.Away: // nor parked behind its own queue
+		fifo && meta.Source == "" && meta.Scheduled() && !meta.Away: // parked in its own queue
 		s.say(k, "it came from %q and entered through due: %v", meta.Source, meta.Scheduled())
 	case m.hasDelivery:
 		s.delivery(m)
