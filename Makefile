@@ -18,9 +18,12 @@ TEST        := test -vet=off -trimpath
 RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that take longest come first, or the others would wait for them at the end.
-LONGEST     := ./cmd/tenaq ./test/sdk ./outbox/pgoutbox ./redrive ./internal/cluster/group
+LONGEST     := ./cmd/tenaq ./internal/engine ./internal/server ./internal/kv/pebblekv ./test/crash ./test/sdk ./outbox/pgoutbox ./redrive ./internal/cluster/group
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
+# Tests wait more than they work: for processes that start, leases that expire, databases. So more packages than
+# processors run at once.
+ABREAST     := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # make test draws its seeds from the sources: what passes once passes again, and each change tries others.
 SEED        := $(shell tree=$$(git rev-parse --short=8 'HEAD^{tree}' 2>/dev/null) && printf %d 0x$${tree:0:8})
@@ -126,12 +129,12 @@ race:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev || true; \
 	fi; \
 	if works; then \
-		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) $(TEST) $(RACE) -short $(SHUFFLE) $$packages; \
+		set -x; GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) $(TEST) $(ABREAST) $(RACE) -short $(SHUFFLE) $$packages; \
 	elif [ "$${TENAQ_REQUIRE_ALL:-}" = 1 ]; then \
 		echo "no C compiler ($$cc), which the race detector needs: install gcc and libc6-dev" >&2; exit 1; \
 	else \
 		echo "SKIPPED: no C compiler ($$cc), so no race detector" >&2; \
-		$(PURE_GO) $(TEST) -short $(SHUFFLE) $$packages; \
+		$(PURE_GO) $(TEST) $(ABREAST) -short $(SHUFFLE) $$packages; \
 	fi
 
 # Without the race detector every test that race does not run, or in a shorter form. The browser, the demos on
@@ -139,7 +142,8 @@ race:
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
 whole:
-	$(PURE_GO) $(TEST) -count=1 $(SHUFFLE) -timeout 20m $$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
+	$(PURE_GO) $(TEST) $(ABREAST) -count=1 $(SHUFFLE) -timeout 20m \
+		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
 	$(PURE_GO) $(TEST) -count=1 -p 1 -timeout 20m ./test/console ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
