@@ -36,7 +36,7 @@ func draw() int64 {
 }
 
 // share is how many mutants a run tries.
-const share = 8
+const share = 4
 
 // limit is how long a test may take. One that is still running is no verdict, and so the mutant
 // survives.
