@@ -169,9 +169,9 @@ func TestSalvageDamaged(t *testing.T) {
 		if wantSalvaged(t, site, site.copy(t), "no damage", site.all) {
 			t.Error("without damage, damage is found")
 		}
-		for _, kind := range []string{".log", ".sst", ".blob", "MANIFEST-", "OPTIONS-", "witness", "marker.manifest"} {
-			for _, how := range []string{"bit", "cut", "gone"} {
-				if testing.Short() && (how == "cut") != (kind == ".log") {
+		for i, kind := range []string{".log", ".sst", ".blob", "MANIFEST-", "OPTIONS-", "witness", "marker.manifest"} {
+			for j, how := range []string{"bit", "cut", "gone"} {
+				if proof.Short() && (i+j+int(seed%3))%3 != 0 {
 					continue
 				}
 				dir := site.copy(t)
@@ -189,7 +189,7 @@ func TestSalvageDamaged(t *testing.T) {
 			}
 		}
 	}
-	if damaged < 8 && !testing.Short() {
+	if damaged < 8 && !proof.Short() {
 		t.Errorf("only %d of the directories were found to be damaged", damaged)
 	}
 }

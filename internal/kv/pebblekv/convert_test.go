@@ -116,7 +116,7 @@ func TestConvert(t *testing.T) {
 // complete log and state. A second conversion completes what the first one began.
 func TestConvertPowerCuts(t *testing.T) {
 	rng := proof.Random(t)
-	before, after := convertCuts(t, rng, int64(proof.Count(4, 1, 1, 1)), "/")
+	before, after := convertCuts(t, rng, int64(proof.Count(8, 1, 1, 1)), "/")
 	// Background work makes the number of operations vary, but not of those at the end.
 	rest, done := convertCuts(t, rng, 1, "/data/raft.new")
 	t.Logf("%d cuts before the end, %d after", before+rest, after+done)

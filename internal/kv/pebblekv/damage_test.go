@@ -21,8 +21,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// trials is how many faults to try: n, a quarter with little effort, forty times as many with much.
-func trials(n int) int { return proof.Count(n/4, n, n, 40*n) }
+// trials is how many faults to try: n, an eighth with little effort, forty times as many with much.
+func trials(n int) int { return proof.Count(n/8, n, n, 40*n) }
 
 // Every file of a store is damaged in many ways: in its bytes, and as a whole. Each time the store
 // must be refused, when it is opened or when it is read, with one sentence that says what to do, or
