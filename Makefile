@@ -29,6 +29,9 @@ ABREAST     := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SEED        := $(shell tree=$$(git rev-parse --short=8 'HEAD^{tree}' 2>/dev/null) && printf %d 0x$${tree:0:8})
 SHUFFLE     := -shuffle=$(or $(SEED),on)
 
+# Tests that start the program as a process need not build one each.
+BUILT       := TENAQ_BINARY='$(CURDIR)/bin/tenaq'
+
 # These read the sources, start no goroutine of ours (the engine), drive programs that are built without the
 # race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
 UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/console ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
@@ -67,7 +70,7 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) $(TEST) -short ./...
 
-test: format vet staticcheck emulators race whole cluster-short binary bench-short ## everything, as CI runs it
+test: format vet staticcheck emulators race whole cluster-short bench-short ## everything, as CI runs it
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) $(TEST) -shuffle=on $(LONGEST) ./...
@@ -137,22 +140,24 @@ race:
 		$(PURE_GO) $(TEST) $(ABREAST) -short $(SHUFFLE) $$packages; \
 	fi
 
-# Without the race detector every test that race does not run, or in a shorter form. The browser, the demos on
+# Without the race detector every test that race does not run, or in a shorter form. TENAQ_BINARY has the
+# tests of the binary look at it, and test/demo play what make demo plays, so that goes without. The browser, the demos on
 # emulators and the clusters come last and alone: they keep real time, which other tests would take from them.
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
-whole:
-	$(PURE_GO) $(TEST) $(ABREAST) -count=1 $(SHUFFLE) -timeout 20m \
+whole: build
+	$(BUILT) $(PURE_GO) $(TEST) $(ABREAST) -count=1 $(SHUFFLE) -timeout 20m \
 		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
-	$(PURE_GO) $(TEST) -count=1 -p 1 -timeout 20m ./test/console ./test/demo
+	$(BUILT) $(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/console
+	$(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
 PROVE := $(PURE_GO) $(TEST) -count=1 -v
 
 cluster-short: export TENAQ_EFFORT ?= test
 cluster-short: export TENAQ_SEED ?= $(SEED)
-cluster-short: ## kill, cut off and replace nodes of clusters under load, with 24 dead leaders, in a minute
-	$(PROVE) ./test/cluster
+cluster-short: build ## kill, cut off and replace nodes of clusters under load, with 24 dead leaders, in a minute
+	$(BUILT) $(PROVE) ./test/cluster
 
 cluster: export TENAQ_EFFORT = long
 cluster: ## the same with 1,000 dead leaders, in half an hour
@@ -183,7 +188,7 @@ proofs-long: build ## the longest of them for two or three hours
 	$(PROVE) ./test/mutants -all -timeout 30m
 
 binary: build
-	TENAQ_BINARY='$(CURDIR)/bin/tenaq' $(PURE_GO) $(TEST) -count=1 -run '^TestBinary$$' -v ./internal/archtest
+	$(BUILT) $(PURE_GO) $(TEST) -count=1 -run '^TestBinary$$' -v ./internal/archtest
 
 clean: ## remove what build made
 	rm -rf bin

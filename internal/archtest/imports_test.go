@@ -180,7 +180,8 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...",
 	},
 
-	// Other people's servers, for tests.
+	// Other people's servers, for tests, and the program itself.
+	"internal/testing/built":      {},
 	"internal/testing/faultproxy": {},
 	"internal/testing/sqstest":    {"queuetest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
@@ -267,7 +268,7 @@ var commandsMay = []string{
 // saw, whatever door they came through.
 var testsMay = []string{
 	"claims", "internal/api/v1", "worker", "workertest", "go.opentelemetry.io/otel/...", "internal/testing/audit", "internal/door/...", "internal/observe/metric", "internal/kv", "internal/kv/kvtest/...", "internal/kv/pebblekv", "internal/engine/enginetest", "internal/observe/metric/metrictest",
-	"internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
+	"internal/testing/built", "internal/testing/dynamotest", "internal/testing/faultproxy", "internal/testing/mototest", "internal/testing/proof", "internal/testing/pgtest", "internal/observe/series", "internal/server", "internal/testing/sqstest", "queuetest", "internal/api/sqs/sqswire/wiretest",
 	"offload", "offload/offloadtest", "records", "records/dynamorecords", "records/pgrecords", "records/recordstest", "records/serverrecords", "records/sqliterecords",
 	"outbox", "outbox/outboxtest", "outbox/pgoutbox", "outbox/sqliteoutbox",
 	"internal/engine/verify",

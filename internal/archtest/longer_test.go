@@ -78,8 +78,8 @@ func (t *tree) tested(dir string) bool {
 }
 
 // shorter returns which declarations of a package do less in the short form of tests or under the
-// race detector, and where. What uses such a declaration by its name does so too. A method has a dot
-// before its name.
+// race detector, and where. What uses such a declaration by its name does so too. A method has a
+// dot before its name.
 func (t *tree) shorter(
 	dir string, tests bool, known map[string]map[string]string,
 ) map[string]string {

@@ -1,16 +1,12 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -26,6 +22,7 @@ import (
 
 	"tenaq/internal/bench"
 	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
 )
 
 var consumersFlag = flag.String("consumers", "", "compare only consumers whose names match this regular expression")
@@ -151,13 +148,9 @@ type arena struct {
 
 func newArena(b *testing.B, groups int) *arena {
 	dir := b.TempDir()
-	program := cmp.Or(os.Getenv("TENAQ_BINARY"), filepath.Join(dir, "tenaq"))
-	if os.Getenv("TENAQ_BINARY") == "" {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", program, "tenaq/cmd/tenaq")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.Fatalf("build the program: %v\n%s", err, out)
-		}
+	program, err := built.Program(dir)
+	if err != nil {
+		b.Fatal(err)
 	}
 	s, err := child.New(child.Config{Program: program, Dir: dir})
 	if err != nil {

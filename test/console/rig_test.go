@@ -27,6 +27,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
 )
 
 var buildDir string
@@ -45,14 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program builds tenaq once.
-var program = sync.OnceValues(func() (string, error) {
-	name := filepath.Join(buildDir, "tenaq")
-	if out, err := exec.Command("go", "build", "-o", name, "tenaq/cmd/tenaq").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return name, nil
-})
+var program = sync.OnceValues(func() (string, error) { return built.Program(buildDir) })
 
 // chromium finds the browser. Without one the tests are skipped, or fail where all are required.
 func chromium(t *testing.T) string {

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,22 +19,11 @@ import (
 
 	"tenaq/internal/testing/audit"
 	"tenaq/internal/testing/audit/load"
+	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/proof"
 )
 
-// program builds the program once. TENAQ_BINARY names one that is there already.
-var program = sync.OnceValues(func() (string, error) {
-	if name := os.Getenv("TENAQ_BINARY"); name != "" {
-		return name, nil
-	}
-	name := filepath.Join(buildDir, "tenaq")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", name, "tenaq/cmd/tenaq")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return name, nil
-})
+var program = sync.OnceValues(func() (string, error) { return built.Program(buildDir) })
 
 var buildDir string
 

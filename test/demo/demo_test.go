@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/pgtest"
 )
 
@@ -28,10 +29,7 @@ func program(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("SKIPPED: it takes half a minute")
 	}
-	if p := os.Getenv("TENAQ_BINARY"); p != "" {
-		return p
-	}
-	p, err := built()
+	p, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var built = sync.OnceValues(func() (string, error) {
-	p := filepath.Join(dir, "tenaq")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", p, "tenaq/cmd/tenaq")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return p, nil
-})
+var binary = sync.OnceValues(func() (string, error) { return built.Program(dir) })
 
 // demo plays one scenario, with a seed that is always the same.
 func demo(t *testing.T, p string, args ...string) (output string, err error) {

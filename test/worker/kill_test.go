@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -18,22 +16,15 @@ import (
 
 	"tenaq/claims"
 	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/proof"
 	"tenaq/records/sqliterecords"
 )
 
-// program builds the server. TENAQ_BINARY names one that is there already.
 func program(t *testing.T) string {
 	t.Helper()
-	if name := os.Getenv("TENAQ_BINARY"); name != "" {
-		return name
-	}
-	name := filepath.Join(t.TempDir(), "tenaq")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", name, "tenaq/cmd/tenaq")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
-	}
+	name, err := built.Program(t.TempDir())
+	must(t, err)
 	return name
 }
 
