@@ -70,7 +70,10 @@ demo: build ## build, then run the demo
 test-short: vet ## what to run before each commit, at most 3 minutes
 	$(PURE_GO) $(TEST) -short ./...
 
-test: format vet staticcheck emulators race whole cluster-short bench-short ## everything, as CI runs it
+# Installing is waiting for the network, most of the time, and checking is work.
+test: ## everything, as CI runs it
+	@$(MAKE) --no-print-directory -j2 format emulators vet staticcheck
+	@$(MAKE) --no-print-directory -j1 race whole cluster-short bench-short
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) $(TEST) -shuffle=on $(LONGEST) ./...
