@@ -36,16 +36,17 @@ BUILT       := TENAQ_BINARY='$(CURDIR)/bin/tenaq'
 # race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
 UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/console ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 # Nothing that runs in their tests starts a goroutine, as internal/archtest checks.
-ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/cluster ./internal/door/policy \
+ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/cluster ./internal/console ./internal/door/policy \
+	./internal/door/sigv4 ./internal/work/backoff ./internal/work/extension ./internal/work/v1client \
 	./internal/engine/enginetest ./internal/engine/kept ./internal/engine/key ./internal/engine/row ./internal/engine/salvage \
 	./internal/engine/verify ./internal/invariant ./internal/observe/alarm ./internal/server/backup ./internal/testing/audit \
 	./internal/work/clip ./internal/work/fingerprint ./internal/work/queuename ./redrive/breaker
 # Their tests do less in the short form that the race detector runs, as internal/archtest checks. What is in none of
 # these three lists does the same in both forms, and runs once, with the race detector.
 LONGER      := ./claims ./claims/pgclaims ./internal/api/sqs ./internal/broker ./internal/cluster/group ./internal/kv \
-	./internal/kv/pebblekv ./internal/kv/replica ./internal/server ./internal/testing/proof ./internal/work/extension \
-	./outbox ./outbox/outboxtest ./outbox/pgoutbox ./outbox/sqliteoutbox ./records/dynamorecords ./records/pgrecords \
-	./records/recordstest ./records/serverrecords ./records/sqliterecords ./redrive ./test/sdk ./test/worker ./worker/pginbox
+	./internal/kv/pebblekv ./internal/kv/replica ./internal/server ./internal/testing/proof ./outbox ./outbox/outboxtest \
+	./outbox/pgoutbox ./outbox/sqliteoutbox ./records/dynamorecords ./records/pgrecords ./records/recordstest \
+	./records/serverrecords ./records/sqliterecords ./redrive ./test/sdk ./test/worker ./worker/pginbox
 
 .DEFAULT_GOAL := build
 .PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary clean
