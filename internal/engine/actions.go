@@ -26,6 +26,20 @@ func (e *Engine) log(account, by, name, about, text string) {
 	e.rows.set(row.ActionKey(a.Number), a.Encode(e.rows.scratch()))
 }
 
+// LogAction writes an entry for what an operator did elsewhere than in a command that logs itself:
+// to an alarm, or through a page. The caller bounds the texts. [TASK-16]
+type LogAction struct {
+	Account, By, Name, About, Text string
+}
+
+// Class makes it as important as anything: what it logs has been done.
+func (*LogAction) Class() Class { return ClassDelete }
+
+func (op *LogAction) apply(e *Engine, _ *Command) *Error {
+	e.log(op.Account, op.By, op.Name, op.About, op.Text)
+	return nil
+}
+
 // ListActions lists what operators of an account did, the latest action first.
 type ListActions struct {
 	Account string

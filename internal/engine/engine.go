@@ -87,8 +87,8 @@ type Command struct {
 // An Op is what a command asks for. The list is closed: the types of this package named after SQS
 // actions; Nack; Peek, PeekQueues, PeekGroups, Gauges, Find, History, Follow, Survey, News,
 // SurveyTasks, ListTasks, ShowTask, CountTask and ListActions, which observe; StartTask,
-// ChangeTask, Replace and ReleaseGroup; PutDocument; GetRecord, PutRecord, DeleteRecord and
-// ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords and MoveStep, which are the broker's
+// ChangeTask, Replace, ReleaseGroup and LogAction; PutDocument; GetRecord, PutRecord, DeleteRecord
+// and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords and MoveStep, which are the broker's
 // own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them

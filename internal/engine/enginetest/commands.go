@@ -49,6 +49,7 @@ func init() {
 		"task-rate":   (*Player).taskRate,
 		"replace":     (*Player).replace,
 		"actions":     (*Player).actions,
+		"log-action":  (*Player).logAction,
 		"groups":      (*Player).groups,
 		"release":     (*Player).release,
 		"history":     (*Player).history, // not of SQS

@@ -320,6 +320,16 @@ func (p *Player) placeOf(
 	return at.text, at.received, "", nil
 }
 
+// logAction writes an entry of the action log.
+func (p *Player) logAction(a *args, _ []string) (string, error) {
+	op := &engine.LogAction{Account: a.account(), By: a.text("by").Value,
+		Name: a.text("name").Value, About: a.text("about").Value, Text: a.text("text").Value}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	return p.do(op)
+}
+
 // actions lists what was done, the latest action first, in pages of two. What it says about ids of
 // messages is left out.
 func (p *Player) actions(a *args, _ []string) (string, error) {

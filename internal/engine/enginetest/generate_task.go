@@ -30,6 +30,8 @@ func (g *Generator) taskStep(q string) {
 		g.emit("task-%s task=%s", g.one("pause", "resume", "resume", "cancel"), g.selection())
 	case 9:
 		g.emit("actions max=4")
+	case 10:
+		g.emit("log-action by=ops name=Purge about=%s", q)
 	default:
 		g.emit("replace q=%s m=m%d%s%s by=ops", q, 1+g.r.IntN(60), g.message(q),
 			g.maybe("to", g.another(q)))

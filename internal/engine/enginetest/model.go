@@ -169,6 +169,8 @@ func (m *Model) Do(r Request) error {
 		m.listAll(op)
 	case *engine.ChangeTask:
 		no = m.changeTask(op)
+	case *engine.LogAction:
+		m.note(op.Account, op.By, op.Name, op.About, op.Text)
 	case *engine.ListActions:
 		m.listActions(op)
 	default:
