@@ -27,6 +27,9 @@ type Config struct {
 	// its own. [CONSOLE-1]
 	Console string
 
+	// ConsoleReadOnly lets pages of the console change nothing. [CONSOLE-14]
+	ConsoleReadOnly bool
+
 	// HeapBallast is how many bytes of the heap exist only to pace the garbage collector and have
 	// no memory behind them. Metrics leave them out.
 	HeapBallast int

@@ -112,6 +112,9 @@ func (s *Server) open() (err error) {
 		Region:      s.cfg.Region,
 		Hosts:       s.cfg.hosts(),
 		Aliases:     s.cfg.aliases(),
+
+		Sessions:      s.cfg.Console != "off",
+		ReadOnlyPages: s.cfg.ConsoleReadOnly,
 	})
 	s.intake = intake.New(intake.Config{Polls: s.polls})
 	s.disk = &disk{

@@ -97,6 +97,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Actions:   Actions(),
 		Monitor:   v.alarms,
 		Backup:    s.backups.begin,
+		SQS:       v.api.Do,
 	})
 	v.cloudwatch = cloudwatch.New(cloudwatch.Config{Monitor: v.alarms, Door: s.door,
 		Region: s.cfg.Region, Logger: s.cfg.Logger})

@@ -64,6 +64,8 @@ var allSettings = []setting{
 			}
 			return cli.CheckAddress(v)
 		}},
+	{"console-read-only", "", "let the console change nothing", "false",
+		into(func(s *settings) *bool { return &s.ConsoleReadOnly }, parseBool)},
 	{"queue-metrics", "", "metrics for each queue", "true",
 		func(s *settings, v string) error {
 			each, err := parseBool(v)

@@ -30,6 +30,7 @@ type caller struct {
 	User    string     `json:"user,omitempty" doc:"name of the key's user"`
 	Expires *time.Time `json:"expires,omitempty" doc:"when the key ends"`
 	Token   bool       `json:"token" doc:"whether a bearer token stands for the key"`
+	Session bool       `json:"session" doc:"whether the session of a page stands for the key"`
 }
 
 // describe answers GET /v1.
@@ -37,7 +38,7 @@ func (c *call) describe(none) (description, error) {
 	d := description{Server: "tenaq", Version: c.cfg.Version, API: apiVersion,
 		Now: time.Now().UTC().Truncate(time.Millisecond),
 		Caller: caller{Account: c.principal.Account(), ARN: c.principal.ARN(),
-			Token: c.principal.Token()},
+			Token: c.principal.Token(), Session: c.hasSession()},
 		Features: []string{}, Allowed: []string{},
 	}
 	if id, user, expires, ok := c.principal.Key(); ok {

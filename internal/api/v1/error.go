@@ -8,6 +8,7 @@ import (
 
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/engine"
 )
 
@@ -73,6 +74,9 @@ func errValue(name, value, want string) error {
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
+	}
+	if denied, ok := errors.AsType[*auth.Error](err); ok {
+		return &Error{denied.Status, denied.Code, denied.Message}
 	}
 	e := refusal.Of(err)
 	refused := &Error{refusal.Status(err, e),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"tenaq/internal/api/handle"
@@ -28,6 +29,9 @@ type Config struct {
 	Intake   *intake.Intake
 	Logger   *slog.Logger
 	Sealer   *handle.Sealer // of receipt handles
+
+	// SQS carries out actions of SQS for /v1/do; nil for a server without.
+	SQS SQS
 
 	// PublicURL begins every queue URL; when empty it is taken from the request. [QUEUE-36]
 	PublicURL string
@@ -65,6 +69,7 @@ func (h *Handler) Drain() { h.live.stop() }
 type call struct {
 	context.Context
 	*Handler
+	w         http.ResponseWriter // for headers
 	request   *http.Request
 	route     *route
 	path      map[string]string // what stands for the names in the path of the route
@@ -115,14 +120,18 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (action, code st
 		return "", h.refuse(w, errNotFound)
 	}
 	action = "v1." + route.action
-	c := &call{Context: r.Context(), Handler: h, request: r, route: route, path: values}
+	c := &call{Context: r.Context(), Handler: h, w: w, request: r, route: route, path: values}
 	defer func() { c.held.Release(); c.room.Release() }()
 	answer, err := c.answer(w, pending)
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		return action, clientGone
 	case err != nil:
-		return action, h.refuse(w, err)
+		code := h.refuse(w, err)
+		if isFailedSignIn(r, code) {
+			h.cfg.Logger.Warn("sign-in to the console failed", "address", r.RemoteAddr)
+		}
+		return action, code
 	}
 	if s, ok := answer.(streamed); ok {
 		return action, s.stream(h, w)
@@ -147,6 +156,11 @@ func (c *call) answer(w http.ResponseWriter, pending auth.Pending) (any, error) 
 		return nil, err
 	}
 	defer in.End()
+	if c.route.changes() {
+		if err := c.cfg.Door.AllowChange(c.principal, c.request); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.authorize(); err != nil {
 		return nil, err
 	}
@@ -163,6 +177,16 @@ func (c *call) authorize() error {
 		on = engine.QueueName{Account: c.cfg.Door.Account()}
 	}
 	return c.cfg.Policies.Allow(c.principal, c.request, c.route.right(), on)
+}
+
+// log notes in the action log what the caller has done. [TASK-16]
+func (c *call) log(about, text string) error { return c.logAs(c.route.action, about, text) }
+
+func (c *call) logAs(name, about, text string) error {
+	const most = 300 // bytes of each text
+	cut := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
+	return c.do(&engine.LogAction{Account: c.principal.Account(), By: c.by(), Name: name,
+		About: cut(about), Text: cut(text)})
 }
 
 // queue is a queue of the caller's account.

@@ -219,13 +219,21 @@ func parse(text string, v reflect.Value) (want string) {
 	return ""
 }
 
-// decode decodes the body of a request. A browser does not let a web page of another origin send
-// this content type without asking the server first.
-func (c *call) decode(into any) error {
+// isJSON refuses a body that is not declared as JSON. A browser does not let a web page of another
+// origin send this content type without asking the server first. [V1-5]
+func (c *call) isJSON() error {
 	kind, _, _ := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
 	if kind != "application/json" {
 		return sqswire.Errorf(sqswire.InvalidParameterValue,
 			"The body must be JSON, with Content-Type: application/json.")
+	}
+	return nil
+}
+
+// decode decodes the body of a request.
+func (c *call) decode(into any) error {
+	if err := c.isJSON(); err != nil {
+		return err
 	}
 	if len(c.body) > intake.Small && !c.route.large {
 		return &Error{http.StatusRequestEntityTooLarge, "MalformedInput",

@@ -84,6 +84,11 @@ func (r *route) describe(s *schemas) schema {
 	if parameters != nil {
 		operation["parameters"] = parameters
 	}
+	if r.raw {
+		operation["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{
+			"schema": schema{"type": "object",
+				"description": "The request of the action in AWS JSON 1.0."}}}}
+	}
 	if r.input.body {
 		body := s.object(r.input.typ)
 		body["additionalProperties"] = false

@@ -26,6 +26,12 @@ type route struct {
 	free   bool // every key may use it
 	server bool // it is about the server: only keys of the server's own account may use it
 	large  bool // its body may have up to 8 MiB instead of 64 KiB
+	raw    bool // its body is that of an action of SQS
+	reads  bool // it changes nothing, although it is no GET
+
+	// logs has the answer noted in the action log: it is about what this returns, and says a text.
+	// Nil for what the engine logs itself, and for what is no act of an operator. [TASK-16]
+	logs func(c *call, in any) (about, text string)
 
 	// parts are the rights of which each opens a part of the answer. The handler asks for them.
 	parts []string
@@ -55,12 +61,20 @@ func does[In, Out any](serve func(c *call, in In) (Out, error)) operation {
 		if err := input.read(c, reflect.ValueOf(&in).Elem()); err != nil {
 			return nil, err
 		}
-		return serve(c, in)
+		out, err := serve(c, in)
+		if err == nil && c.route.logs != nil {
+			about, text := c.route.logs(c, in)
+			err = c.log(about, text)
+		}
+		return out, err
 	}}
 }
 
 // none is the input of a route without parameters, and the answer of one that has nothing to say.
 type none struct{}
+
+// changes reports whether the route changes something.
+func (r *route) changes() bool { return r.method != http.MethodGet && !r.reads }
 
 // right is what a key must be allowed to use the route.
 func (r *route) right() string { return "tenaq:" + r.action }

@@ -11,8 +11,17 @@ func init() {
 		{method: "GET", path: "/openapi.json", action: "Describe", free: true,
 			operation: does((*call).openAPI), summary: "This document"},
 		{method: "POST", path: "/tokens", action: "MakeToken", free: true,
-			operation: does((*call).makeToken),
-			summary:   "Make a short-lived bearer token of the key that signs the request"},
+			reads: true, operation: does((*call).makeToken),
+			summary: "Make a short-lived bearer token of the key that signs the request"},
+		{method: "GET", path: "/session", action: "Session", free: true, needs: hasSessions,
+			operation: does((*call).showSession),
+			summary:   "Show the session of a page, and what it may do"},
+		{method: "POST", path: "/session", action: "SignIn", free: true, reads: true,
+			needs: hasSessions, operation: does((*call).signIn), logs: aboutSession,
+			summary: "Sign in to the console with the id and the secret of a key"},
+		{method: "DELETE", path: "/session", action: "SignOut", free: true, reads: true,
+			needs: hasSessions, operation: does((*call).signOut), logs: aboutSession,
+			summary: "Sign out"},
 		{method: "GET", path: "/live", action: "ListQueues", operation: does((*call).liveStream),
 			summary: "Stream counters once a second, as server-sent events"},
 
@@ -26,8 +35,8 @@ func init() {
 		{method: "GET", path: "/queues/{queue}/groups", action: "PeekMessages",
 			operation: does((*call).groups), summary: "List message groups, locked ones first"},
 		{method: "POST", path: "/queues/{queue}/groups/release", action: "ReleaseGroup",
-			operation: does((*call).releaseGroup),
-			summary:   "Make the messages of a group that are in flight receivable"},
+			operation: does((*call).releaseGroup), logs: aboutGroup,
+			summary: "Make the messages of a group that are in flight receivable"},
 		{method: "GET", path: "/queues/{queue}/history", action: "SearchHistory",
 			operation: does((*call).history),
 			summary:   "Search the messages of a queue that have ended"},
@@ -49,7 +58,7 @@ func init() {
 			summary: "List tasks that take messages out of queues"},
 		{method: "POST", path: "/tasks", action: "ManageTasks", operation: does((*call).startTask),
 			summary: "Start a task that moves, deletes, parks or replays messages"},
-		{method: "POST", path: "/tasks/count", action: "PeekMessages",
+		{method: "POST", path: "/tasks/count", action: "PeekMessages", reads: true,
 			operation: does((*call).countTask),
 			summary:   "Count the messages that a task would take"},
 		{method: "GET", path: "/tasks/{task}", action: "ListTasks",
@@ -67,6 +76,10 @@ func init() {
 		{method: "POST", path: "/replace", action: "ReplaceMessage", large: true,
 			operation: does((*call).replaceMessage),
 			summary:   "Send another body or other attributes in the place of a message"},
+
+		{method: "POST", path: "/do/{action}", action: "Do", free: true, large: true, raw: true,
+			needs: hasSQS, operation: does((*call).doAction),
+			summary: "Carry out an action of SQS, with its right, such as sqs:SendMessage"},
 
 		{method: "GET", path: "/records", action: "ReadRecords", operation: does((*call).records),
 			summary: "Read records in the order of their keys"},
@@ -87,7 +100,8 @@ func init() {
 			operation: does((*call).releaseClaim),
 			summary:   "Give a claim back before the work began"},
 
-		{method: "POST", path: "/backup", action: "Backup", server: true, needs: hasBackup,
+		{method: "POST", path: "/backup", action: "Backup", server: true, reads: true,
+			needs:     hasBackup,
 			operation: does((*call).backup), summary: "Stream a backup of the whole store"},
 
 		{method: "GET", path: "/alarms", action: "ListAlarms", server: true, needs: hasAlarms,
@@ -96,13 +110,13 @@ func init() {
 			needs: hasAlarms, operation: does((*call).alarmHistory),
 			summary: "List changes of alarms, the newest last"},
 		{method: "POST", path: "/alarms/silence", action: "SilenceAlarms", server: true,
-			needs: hasAlarms, operation: does((*call).silence),
+			needs: hasAlarms, operation: does((*call).silence), logs: aboutSilence,
 			summary: "Silence alarms for a while, or end a silence"},
 		{method: "POST", path: "/alarms/acknowledge", action: "AcknowledgeAlarm", server: true,
 			needs:     hasAlarms,
-			operation: does((*call).acknowledge), summary: "Acknowledge an alarm"},
+			operation: does((*call).acknowledge), logs: aboutAlarm, summary: "Acknowledge an alarm"},
 		{method: "POST", path: "/alarms/test", action: "TestAction", server: true,
-			needs: hasAlarms, operation: does((*call).testAction),
+			needs: hasAlarms, operation: does((*call).testAction), logs: aboutAction,
 			summary: "Run an action of the alarms once"},
 
 		{method: "GET", path: "/cluster", action: "GetCluster", server: true, needs: hasCluster,
@@ -128,3 +142,20 @@ func init() {
 func hasAlarms(h *Handler) bool  { return h.cfg.Monitor != nil }
 func hasBackup(h *Handler) bool  { return h.cfg.Backup != nil }
 func hasCluster(h *Handler) bool { return h.control != nil }
+func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }
+func hasSessions(h *Handler) bool {
+	return h.cfg.Broker != nil && h.cfg.Door.HasSessions()
+}
+
+// What the action log says of routes that change more than tasks and messages. [TASK-16]
+func aboutSession(c *call, _ any) (about, text string) { return "console", c.request.RemoteAddr }
+func aboutGroup(_ *call, in any) (about, text string) {
+	release := in.(releaseIn)
+	return release.Queue, "group " + release.Group
+}
+func aboutSilence(_ *call, in any) (about, text string) {
+	silence := in.(silenceIn)
+	return silence.Match, "for " + silence.For + ", " + silence.Reason
+}
+func aboutAlarm(_ *call, in any) (about, text string)  { return in.(alarmIn).Alarm, "" }
+func aboutAction(_ *call, in any) (about, text string) { return in.(actionIn).Action, "" }

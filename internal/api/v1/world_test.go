@@ -40,7 +40,7 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(func() { stop(); running.Wait() })
 	logger := slog.New(slog.DiscardHandler)
 	return &world{Handler: New(Config{
-		Broker: b, Door: auth.New(auth.Config{Account: account}), Policies: auth.NewPolicies(b, logger),
+		Broker: b, Door: auth.New(auth.Config{Account: account, Sessions: true}), Policies: auth.NewPolicies(b, logger),
 		Intake: intake.New(intake.Config{Polls: func() int64 { return 0 }}), Logger: logger,
 		Sealer: handle.New(make([]byte, handle.KeySize)),
 	}), t: t, broker: b}

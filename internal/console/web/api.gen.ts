@@ -45,6 +45,7 @@ export interface Caller {
   arn: string;
   expires?: string;
   key?: string;
+  session: boolean;
   token: boolean;
   user?: string;
 }
@@ -419,6 +420,20 @@ export interface ReplaySkips {
   later: number;
   live: number;
   refused: number;
+}
+
+export interface Session {
+  allowed: string[];
+  api: string;
+  caller: Caller;
+  ends?: string;
+  features: string[];
+  now: string;
+  open: boolean;
+  proof?: string;
+  readOnly: boolean;
+  server: string;
+  version: string;
 }
 
 export interface ShownAlarm {

@@ -11,6 +11,7 @@
 //   - Only a Door makes a Principal, and only from a request that it has accepted.
 //   - A refusal does not reveal whether a queue of another account exists. [AUTH-20]
 //   - An unknown key costs the same work as a known one with the wrong signature. [AUTH-9, AUTH-34]
+//   - Sessions of pages and tokens are accepted for /v1 only. [V1-7, CONSOLE-10]
 //
 // It leaves signatures to sigv4, keys to credentials, the language of policies to policy, and the
 // form of an error response to its callers.
@@ -50,6 +51,10 @@ type Config struct {
 	// Aliases are host names, with their ports, that a proxy in front of this server replaces. A
 	// signature may be for any of them. [AUTH-36]
 	Aliases []string
+
+	// Sessions lets pages sign in for /v1. ReadOnlyPages lets no page change anything.
+	// [CONSOLE-10, CONSOLE-14]
+	Sessions, ReadOnlyPages bool
 }
 
 // A Door authenticates the requests of every API on an address.
@@ -58,6 +63,7 @@ type Door struct {
 	verifier *sigv4.Verifier
 	host     atomic.Pointer[string] // that the last request named
 	tokens   atomic.Pointer[[]byte] // the secret of tokens; nil before there is one
+	sessions sessions
 }
 
 // New returns a door.
@@ -72,9 +78,11 @@ func (d *Door) Account() string { return d.cfg.Account }
 // Pending is a request that may turn out to be valid: its signature cannot be verified before its
 // body is read. The zero Pending is refused.
 type Pending struct {
-	door   *Door
-	signed *sigv4.Request // nil without credentials, and with a token
-	bearer *bearer        // nil without a token
+	door    *Door
+	signed  *sigv4.Request // nil without credentials, and with one of those below
+	bearer  *bearer        // nil without a token
+	session *session       // nil without a session
+	signIn  *signIn        // nil unless it begins a session
 }
 
 // Authenticate refuses requests that cannot be valid, before any of their body is read. A signature
@@ -153,6 +161,10 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 			region: p.door.cfg.Region}, nil
 	case p.bearer != nil:
 		return p.door.verifyToken(p.bearer)
+	case p.session != nil:
+		return p.door.verifySession(p.session)
+	case p.signIn != nil:
+		return p.door.verifySignIn(p.signIn, body)
 	}
 	return p.door.verify(p.signed, body)
 }

@@ -15,7 +15,9 @@ type Principal struct {
 	region      string
 	key         *credentials.Key // nil without credentials
 	token       bool             // a token stands for the key
-	ends        time.Time        // of the token
+	session     *session         // that stands for the key; nil for none
+	signedIn    bool             // it has shown the secret, to begin a session
+	ends        time.Time        // of the token or the session
 }
 
 // Account is the account of the principal.
@@ -40,6 +42,9 @@ func (p Principal) Signed() bool { return p.key != nil }
 // Token reports whether the request carried a token instead of a signature.
 func (p Principal) Token() bool { return p.token }
 
+// Session reports whether a session stands for the key, and when that ends at the latest.
+func (p Principal) Session() (ends time.Time, ok bool) { return p.ends, p.session != nil }
+
 // Key names the key of the principal and says when it ends, zero for never; ok is false without
 // credentials.
 func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
@@ -54,8 +59,8 @@ func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
 func (p Principal) Allows(action string) bool { return p.key == nil || p.key.Allows(action) }
 
 // Renew returns a principal with the present rights of its key. It returns false if the key no
-// longer exists as it was, or has expired, or the token that stands for it has. It is for what
-// lasts longer than a request.
+// longer exists as it was, or has expired, or the token or session that stands for it has ended. It
+// is for what lasts longer than a request.
 func (d *Door) Renew(p Principal) (Principal, bool) {
 	if p.key == nil {
 		return p, true // without credentials
@@ -63,7 +68,8 @@ func (d *Door) Renew(p Principal) (Principal, bool) {
 	key, now := d.cfg.Credentials.Find(p.key.ID), time.Now()
 	ok := key != nil && key.Secret.Reveal() == p.key.Secret.Reveal() &&
 		(key.Expires.IsZero() || now.Before(key.Expires)) &&
-		(p.ends.IsZero() || now.Before(p.ends))
+		(p.ends.IsZero() || now.Before(p.ends)) &&
+		(p.session == nil || d.sessions.isOpen(p.session))
 	p.key = key
 	return p, ok
 }

@@ -97,8 +97,11 @@ func (d *Door) seal(sealed string, key *credentials.Key) []byte {
 func (d *Door) NewToken(
 	who Principal, life time.Duration,
 ) (text string, expires time.Time, err error) {
-	if who.token {
+	switch {
+	case who.token:
 		return "", expires, denied("A token cannot make another one: sign the request with a key.")
+	case who.session != nil:
+		return "", expires, denied("A session cannot make a token: sign the request with a key.")
 	}
 	id := ""
 	expires = time.Now().Add(life).Truncate(time.Second)
@@ -116,8 +119,12 @@ func (d *Door) NewToken(
 	return text + "." + base64.RawURLEncoding.EncodeToString(seal), expires.UTC(), nil
 }
 
-// AuthenticateV1 is Authenticate for /v1, where a request may carry a token instead of a signature.
+// AuthenticateV1 is Authenticate for /v1, where a request may carry a token instead of a signature,
+// or come from a page that has signed in or does so.
 func (d *Door) AuthenticateV1(r *http.Request) (Pending, error) {
+	if d.cfg.Credentials != nil && d.cfg.Sessions && (IsSignIn(r) || isSession(r)) {
+		return d.authenticatePage(r)
+	}
 	b := bearerOf(r)
 	if b == nil || d.cfg.Credentials == nil {
 		return d.Authenticate(r, "sqs")
