@@ -68,7 +68,13 @@ func redriveTo(queue string, receives int) string {
 // newShop starts a shop.
 func newShop(t *testing.T, args ...string) *shop {
 	t.Helper()
-	s := &shop{server: serve(t, nil, args...)}
+	return serve(t, nil, args...).shopOf()
+}
+
+// shopOf makes a shop of a server.
+func (of *server) shopOf() *shop {
+	t, s := of.t, &shop{server: of}
+	t.Helper()
 	s.create("orders-dlq", nil, nil)
 	s.create("orders", object{"RedrivePolicy": redriveTo("orders-dlq", 3), "VisibilityTimeout": "900"},
 		object{"team": "payments", "tenaq:history": "7d/1GiB"})

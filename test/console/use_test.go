@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/evanw/esbuild/pkg/api"
 )
 
@@ -194,45 +191,6 @@ func TestKeyboard(t *testing.T) {
 	}
 	b.press("\t")
 	b.until("Tab goes on", `document.activeElement !== document.body`)
-}
-
-// Where requests must be signed, the page asks for a token, keeps it in memory, and has what it had
-// before when the token has gone. [CONSOLE-7]
-func TestSignIn(t *testing.T) {
-	const id, secret = "TQOPS00001", "a-secret-of-thirty-characters.."
-	env := []string{"TENAQ_ACCESS_KEY_ID=" + id, "TENAQ_SECRET_ACCESS_KEY=" + secret}
-	s := serve(t, env)
-	b := s.open(t, "#/health")
-	b.sees("This server requires a key")
-	b.judged("sign-in")
-	b.do()
-	enter := func(token string) {
-		eval[bool](b, fmt.Sprintf(`(() => { const i = document.querySelector(".signin input"); i.value = %s; i.dispatchEvent(new Event("input", {bubbles: true})); return true })()`, quoted(token)))
-		b.until("it can be sent", `!document.querySelector(".signin button").disabled`)
-		b.click(".signin button", "")
-	}
-	enter("nonsense")
-	b.sees("The server says")
-	bin, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "token", "--endpoint-url", s.URL())
-	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+id, "AWS_SECRET_ACCESS_KEY="+secret)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := strings.TrimSpace(string(out))
-	enter(token)
-	b.sees("commits reach the disk") // the live stream takes the token too
-	stored := eval[string](b, `JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href, document.documentElement.outerHTML])`)
-	if strings.Contains(stored, token) {
-		t.Error("the token is stored outside of the page's memory")
-	}
-	b.visit(s.URL() + "/console/#/log")
-	b.do(chromedp.Reload())
-	b.sees("This server requires a key")
 }
 
 // The page is painted soon. The best of some loads counts, because the others shared their

@@ -1,8 +1,8 @@
 // Requests to /v1, relative to the page: there is no base path to configure.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Description, Problem } from "./api.gen";
-import { answered, epoch, paused, refused, server, token, unanswered, visible } from "./state";
+import type { Problem, Session } from "./api.gen";
+import { answered, epoch, paused, proof, refused, server, unanswered, visible } from "./state";
 
 export const base = new URL("../v1", location.href.split("#")[0]).href;
 
@@ -24,14 +24,14 @@ function address(path: string, query: Query = {}): string {
   return base + path + (text ? "?" + text : "");
 }
 
-// request asks the server. It never goes to another address, and carries no cookie.
+// request asks the server. It never goes to another address.
 export async function request(path: string, query?: Query, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  if (token.value) headers.set("Authorization", "Bearer " + token.value);
+  if (proof.value) headers.set("Tenaq-Session", proof.value);
   let response: Response;
   try {
     response = await fetch(address(path, query), {
-      ...init, headers, credentials: "omit", cache: "no-store", redirect: "error",
+      ...init, headers, credentials: "same-origin", cache: "no-store", redirect: "error",
     });
   } catch (e) {
     if (!init.signal?.aborted) unanswered();
@@ -44,11 +44,8 @@ export async function request(path: string, query?: Query, init: RequestInit = {
     problem = await response.json();
   } catch { /* a proxy answered */ }
   const text = problem.message ?? `The server answered ${response.status}.`;
-  if (/Token|Signature|Credential/.test(problem.code ?? "") && (response.status === 401 || response.status === 403)) {
-    token.value = "";
-    server.value = null;
-    refused.value = text;
-  }
+  // a node of a cluster does not know the sessions of the one that leads
+  if (!path.startsWith("/cluster") && (problem.code === "SessionEnded" || problem.code === "MissingAuthenticationToken")) signedOut(text);
   throw new Failed(response.status, problem.code ?? "", text);
 }
 
@@ -57,8 +54,13 @@ export async function get<T>(path: string, query?: Query, signal?: AbortSignal):
   return response.json() as Promise<T>;
 }
 
-// post is for the one question that needs a body: how many messages a filter finds. It changes
-// nothing. [CONSOLE-8, TASK-8]
+function signedOut(why: string): void {
+  proof.value = "";
+  server.value = null;
+  refused.value = why;
+}
+
+// post sends what changes something, and questions that need a body.
 export async function post<T>(path: string, body: unknown): Promise<T> {
   const response = await request(path, {}, {
     method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
@@ -66,10 +68,27 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
   return response.json() as Promise<T>;
 }
 
-// connect asks who the caller is. Without a token that works only if the server needs none.
+// act carries out an action of SQS. [V1-14]
+export const act = <T = unknown>(action: string, body: unknown): Promise<T> => post<T>("/do/" + action, body);
+
+// signIn begins a session. The secret is sent once and kept nowhere. [CONSOLE-10]
+export async function signIn(id: string, secret: string, token: string): Promise<void> {
+  const s = await post<Session>("/session", token ? { id, secret, token } : { id, secret });
+  proof.value = s.proof ?? "";
+  server.value = s;
+  refused.value = "";
+}
+
+export async function signOut(all: boolean): Promise<void> {
+  await request("/session", { all }, { method: "DELETE" });
+  signedOut("");
+  refused.value = "You have signed out.";
+}
+
+// connect asks who the caller is. Without a session that works only if the server needs none.
 export async function connect(): Promise<void> {
   try {
-    server.value = await get<Description>("");
+    server.value = await get<Session>("/session");
     refused.value = "";
   } catch (e) {
     if (e instanceof Failed && e.status > 0 && !refused.value) refused.value = e.message;

@@ -3,35 +3,38 @@
 import { Fragment, h, render } from "preact";
 import { useEffect } from "preact/hooks";
 import type { AlarmList, QueueList, TaskList } from "./api.gen";
-import { connect, useGet } from "./api";
+import { Dialogs } from "./act";
+import { connect, get, signOut, useGet } from "./api";
 import { CommandPanel, commandsOpen } from "./commands";
 import { age, clock, count } from "./format";
 import { KeysPanel, keysOpen, startKeys } from "./keys";
+import { lazy } from "./lazy";
 import { latest, stalled, startLive, streaming } from "./live";
 import { Empty, T } from "./parts";
 import { epoch, go, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
-import { Alarms } from "./screens/alarms";
 import { DeadQueues } from "./screens/dead";
-import { Health } from "./screens/health";
-import { Log } from "./screens/log";
 import { MessagePage } from "./screens/message";
 import { Overview } from "./screens/overview";
 import { QueuePage } from "./screens/queue";
 import { SignIn } from "./screens/signin";
-import { Tasks } from "./screens/tasks";
+
+const Alarms = lazy((m) => m.Alarms), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
 
 const id = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
 function Search() {
-  const found = (e: Event) => {
+  // An id is one of work, and so is a text that no queue has in its name.
+  const found = async (e: Event) => {
     e.preventDefault();
     const input = document.getElementById("search") as HTMLInputElement;
     const text = input.value.trim();
-    go(id.test(text) ? link(["m", text.toLowerCase()]) : link([], { text }));
     input.blur();
+    if (id.test(text)) return go(link(["trace", text.toLowerCase()]));
+    const queues = text ? await get<QueueList>("/queues", { text, limit: 1 }).catch(() => null) : null;
+    go(!text || !queues || queues.snapshot!.matched > 0 ? link([], { text }) : link(["trace", text]));
   };
   return <form role="search" aria-label="Everything" class="find" onSubmit={found}>
-    <input id="search" type="search" aria-label="Search a queue by name, or a message by its id" placeholder="Queue name or message id   /" autocomplete="off" spellcheck={false} />
+    <input id="search" type="search" aria-label="Search a queue by name, or work by its key or the id of a message" placeholder="Queue, key or message id   /" autocomplete="off" spellcheck={false} />
   </form>;
 }
 
@@ -42,6 +45,7 @@ function Screen() {
     case "q": return <QueuePage />;
     case "m": return <MessagePage />;
     case "dead": return <DeadQueues />;
+    case "trace": return <TracePage />;
     case "tasks": return <Tasks />;
     case "log": return <Log />;
     case "alarms": return <Alarms />;
@@ -81,6 +85,16 @@ function Connection() {
   return <span class={"connection " + state[0]} title={latest.value ? "latest numbers: " + clock(latest.value.at) : ""}><span aria-hidden="true">●</span> {state[1]}</span>;
 }
 
+// Account names the key that the page uses, so that a foreign session is noticed.
+function Account() {
+  const d = server.value!;
+  const out = (all: boolean) => void signOut(all).catch(() => {});
+  return <details class="account"><summary><T text={d.caller.user ?? d.caller.key ?? ""} /></summary>
+    <div class="menu"><p class="dim">Key <T text={d.caller.key ?? ""} />{d.ends && <Fragment>, until {clock(d.ends)}</Fragment>}</p>
+      <button type="button" class="small" onClick={() => out(false)}>Sign out</button>
+      <button type="button" class="small" onClick={() => out(true)}>Sign out everywhere</button></div></details>;
+}
+
 const nextScheme: Record<string, string> = { auto: "light", light: "dark", dark: "auto" };
 
 function App() {
@@ -108,6 +122,7 @@ function App() {
       {d && <Search />}
       <span class="controls">
         {d && <Connection />}
+        {d && !d.open && <Account />}
         <button type="button" class="small" title="Times in UTC or in local time (t)" onClick={() => (zone.value = zone.value === "utc" ? "local" : "utc")}>{zone.value === "utc" ? "UTC" : "Local time"}</button>
         <button type="button" class="small" title="Colours: those of the system, light, dark" onClick={() => (scheme.value = nextScheme[scheme.value] ?? "auto")}>{scheme.value === "auto" ? "Auto" : scheme.value === "light" ? "Light" : "Dark"}</button>
       </span>
@@ -118,7 +133,7 @@ function App() {
       <main id="main" class="page" tabIndex={-1}>{signIn ? <SignIn /> : d ? <Screen /> : <h1>Connecting to the server…</h1>}</main>
     </div>
     <footer class="bottom">
-      {d && <span class="tag">read-only</span>}
+      {d?.readOnly && <span class="tag">read-only</span>}
       {d && <span class="who">tenaq <T text={d.version} /> · <T text={d.caller.account} />{d.caller.user ? <Fragment> · <T text={d.caller.user} /></Fragment> : null}</span>}
       <span class="controls">
         {d && <button type="button" class="small" onClick={() => (commandsOpen.value = true)}><span aria-hidden="true">&gt;_</span> Commands <kbd>c</kbd></button>}
@@ -126,7 +141,7 @@ function App() {
         <button type="button" class="small" onClick={() => (keysOpen.value = true)}>Keys <kbd>?</kbd></button>
       </span>
     </footer>
-    <CommandPanel /><KeysPanel />
+    <Dialogs /><CommandPanel /><KeysPanel />
     <div id="said" class="hidden" role="status" aria-live="polite" />
   </Fragment>;
 }

@@ -2,7 +2,7 @@
 // whole state of a view, so a link opens the same view elsewhere.
 
 import { computed, signal } from "@preact/signals";
-import type { Description } from "./api.gen";
+import type { Session } from "./api.gen";
 
 export interface Route {
   path: string[]; // decoded parts, such as ["q", "orders", "messages"]
@@ -43,7 +43,7 @@ export function change(query: Record<string, string | undefined>): void {
   route.value = parse();
 }
 
-// Preferences stay in the browser. A token never does. [CONSOLE-7]
+// Preferences stay in the browser. A secret never does. [CONSOLE-7]
 function preference(name: string, fallback: string) {
   let text: string | null = null;
   try {
@@ -63,9 +63,17 @@ export const scheme = preference("scheme", "auto"); // auto, light or dark
 export const letters = preference("letters", "on"); // whether single keys are commands
 scheme.subscribe((value) => (document.documentElement.dataset.scheme = value));
 
-export const token = signal(""); // of tenaq token; in memory only [CONSOLE-7]
-export const server = signal<Description | null>(null);
-export const refused = signal(""); // why the server wants a token
+// The proof of a session is worth nothing without its cookie, which no script can read. Unlike the
+// cookie it belongs to this origin alone, its port included. [CONSOLE-11]
+export const proof = preference("proof", "");
+export const server = signal<Session | null>(null);
+export const refused = signal(""); // why the server wants a sign-in
+
+// can reports whether the caller may do something, as far as its key decides. [CONSOLE-14]
+export function can(...actions: string[]): boolean {
+  const s = server.value;
+  return s !== null && !s.readOnly && actions.every((a) => s.allowed.includes(a));
+}
 export const paused = signal(false); // live updates
 export const epoch = signal(0); // grows when everything must be read again
 export const visible = signal(!document.hidden);

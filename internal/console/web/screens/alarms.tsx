@@ -2,11 +2,12 @@
 
 import { Fragment, h } from "preact";
 import type { AlarmList, ChangeList, ShownAlarm } from "../api.gen";
-import { useGet } from "../api";
+import { ask, attempt } from "../act";
+import { post, useGet } from "../api";
 import { cmd, line, useCommands, v } from "../commands";
 import { age, plural } from "../format";
 import { Badge, Choice, Copy, Empty, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
-import { change, link, now, route } from "../state";
+import { can, change, link, now, route } from "../state";
 
 const rank = (a: ShownAlarm) => (a.state !== "ALARM" ? 2 : a.silencedUntil || a.acknowledged ? 1 : 0);
 
@@ -28,7 +29,8 @@ export function Alarms() {
         {all.length === 0 && <Empty><Badge kind="good">No alarm</Badge> <p>Built-in alarms are listed here when they are raised, and for a while after.</p></Empty>}
         <ul class="alarms">{all.map((a) => <One key={a.name} a={a} />)}</ul>
         {d.silences.length > 0 && <Fragment><h2>Silences</h2><Table name="Silences" rows={d.silences} id={(s) => s.match} columns={[
-          { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> }]} /></Fragment>}
+          { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> },
+          ...(can("tenaq:SilenceAlarms") ? [{ name: "End", cell: (s: { match: string }) => <button type="button" class="small" aria-label={`End the silence of ${s.match}`} onClick={() => void attempt(() => post("/alarms/silence", { match: s.match, for: "0s" }), { text: `Ended the silence of ${s.match}.` })}>End</button> }] : [])]} /></Fragment>}
       </Fragment>;
     }}</Wait>
     {past.data && past.data.changes.length > 0 && <Fragment><h2>Changes</h2>
@@ -48,6 +50,9 @@ function One({ a }: { a: ShownAlarm }) {
       <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} />}
       <span class="dim">for {age(now.value - Date.parse(a.since))}, since <Time at={a.since} /></span>
       {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
+    {raised && <div class="acts">
+      {!a.acknowledged && can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" onClick={() => void attempt(() => post("/alarms/acknowledge", { alarm: a.name }), { text: `Acknowledged ${a.name}: no reminder until its state changes.` })}>Acknowledge</button>}
+      {!a.silencedUntil && can("tenaq:SilenceAlarms") && <button type="button" class="small" onClick={() => void ask((c) => <c.Quiet match={a.name} />)}>Silence…</button>}</div>}
     {a.description && <p class="dim"><T text={a.description} /></p>}
     <p class="why"><T text={a.reason} /></p>
     {shown.length > 0 && <ul class="commands">{shown.map((text) =>

@@ -3,11 +3,13 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Kind, Queue, QueueList, ReasonList } from "../api.gen";
+import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
 import { count, plural } from "../format";
 import { Age, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
-import { epoch, link } from "../state";
+import { can, epoch, link } from "../state";
+import { editing } from "./message";
 
 export function DeadQueues() {
   useTitle("Dead letters");
@@ -78,6 +80,7 @@ export function Dead({ queue }: { queue: string }) {
     {got && got.grouped > 0 && <Fragment>
       <p class="lead">{plural(got.kinds.length, "kind")} of failure in {got.next ? "the first " : "all "}{plural(got.grouped, "message")}.
         Messages whose reasons differ only in ids, numbers and times are of one kind.</p>
+      <Triage queue={queue} what={`all of ${queue}`} />
       <ul class="kinds">{got.kinds.map((k) => <li key={k.kind} class="kind">
         <button type="button" data-row class="kindhead" aria-expanded={open === k.kind} onClick={() => show(open === k.kind ? "" : k.kind)}>
           <b class="number">{count(k.count)}</b>
@@ -87,6 +90,7 @@ export function Dead({ queue }: { queue: string }) {
         {open === k.kind && <div class="kindbody">
           <p>{k.sample.reason && <Fragment>Latest: <span class="why"><T text={k.sample.reason} /></span>, message </Fragment>}
             {!k.sample.reason && "A message: "}<MessageLink id={k.sample.messageId} /> · kind <code>{k.kind}</code></p>
+          <Triage queue={queue} kind={k.kind} what={k.reason || "no reason known"} sample={k.sample.messageId} />
           <CommandList list={[
             cmd("Send them back to where they came from", "tenaq", "dead", "redrive", v(queue), "--kind", k.kind),
             cmd("Park them in another queue", "tenaq", "dead", "park", v(queue), "--to", v(parkingOf(queue)), "--kind", k.kind),
@@ -100,3 +104,20 @@ export function Dead({ queue }: { queue: string }) {
 }
 
 const parkingOf = (queue: string) => queue.replace(/(-dlq)?(\.fifo)?$/, "-parking$2");
+
+// Triage is what may be done with the messages of a kind, or with all of them. [CONSOLE-15]
+function Triage({ queue, kind, what, sample }: { queue: string; kind?: string; what: string; sample?: string }) {
+  const taking = ["tenaq:ManageTasks", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage"], moving = [...taking, "sqs:SendMessage"];
+  const parking = parkingOf(queue);
+  const go = (verb: "redrive" | "move" | "park" | "delete") => void ask((c) => <c.Selected queue={queue} kind={kind} what={what} verb={verb} parking={parking} />);
+  const of = kind === undefined ? " all" : "";
+  if (!can(...taking)) return null;
+  return <div class="acts triage">
+    {can(...moving) && <Fragment>
+      <button type="button" class={kind === undefined ? "small" : "small primary"} onClick={() => go("redrive")}>Send{of} back…</button>
+      <button type="button" class="small" onClick={() => go("park")}>Park{of}…</button>
+      <button type="button" class="small" onClick={() => go("move")}>Move{of} to…</button></Fragment>}
+    {sample && can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={queue} id={sample} />)}>Edit and send one…</button>}
+    <span class="apart"><button type="button" class="small danger" onClick={() => go("delete")}>Delete{of}…</button></span>
+  </div>;
+}

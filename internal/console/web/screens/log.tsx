@@ -29,14 +29,20 @@ export function Log() {
     <h1>Action log</h1>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!list && !error && <div class="loading">Loading…</div>}
-    {list?.length === 0 && <Empty>No operator has started or changed a task, or replaced a message.</Empty>}
+    {list?.length === 0 && <Empty>No operator has done anything through this console or a command of tenaq.</Empty>}
     {list && list.length > 0 && <Table name="Actions" rows={list} id={(a) => String(a.number)} columns={[
       { name: "Time", cell: (a) => <Time at={a.at} /> },
       { name: "By", cell: (a) => <T text={a.by} /> },
       { name: "Action", cell: (a) => <T text={a.action} /> },
-      { name: "About", cell: (a) => a.about.includes(":") ? <a data-row href={link(["tasks", a.about])}><T text={a.about} /></a> : <QueueLink name={a.about} /> },
+      { name: "About", cell: (a) => <About a={a} /> },
       { name: "Details", wide: true, cell: (a) => <T text={a.text ?? ""} /> },
     ]} />}
     {next ? <More ask={() => void load(next, list ?? [])}>Earlier actions</More> : null}
   </Fragment>;
+}
+
+// About links to what an action was about.
+function About({ a }: { a: Action }) {
+  if (/^(SignIn|SignOut)$/.test(a.action) || /Alarm|TestAction/.test(a.action)) return <T text={a.about} />;
+  return a.about.includes(":") ? <a data-row href={link(["tasks", a.about])}><T text={a.about} /></a> : <QueueLink name={a.about} />;
 }

@@ -3,12 +3,13 @@
 import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import type { Attempt, Attribute, Message, OutcomeList, Queue } from "../api.gen";
+import { ask } from "../act";
 import { useGet } from "../api";
 import { cmd, CommandList, useCommands, v, type Command } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { hex, indent } from "../json";
 import { Badge, Copy, Empty, Fact, QueueLink, State, T, Table, Time, useTitle, Wait } from "../parts";
-import { link, route } from "../state";
+import { can, link, route } from "../state";
 
 // MessagePage finds a message by its id or that of its lineage, in whichever queue it is.
 export function MessagePage() {
@@ -43,6 +44,8 @@ function Gone({ id, text }: { id: string; text: string }) {
 
 type Shown = Message & { queue?: string };
 
+export const editing = ["tenaq:ReplaceMessage", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"];
+
 export function commandsOf(m: Shown): Command[] {
   return [
     cmd("Show this message", "tenaq", "show", v(m.messageId), "--body"),
@@ -59,7 +62,11 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
   return <article class="message">
     <header><State state={m.state} /><span class="mono id">{m.messageId}</span>
       <Copy text={m.messageId} what="the message id" />
-      <a class="small" href={link(["m", m.messageId])}>Link to this message</a></header>
+      <a class="small" href={link(["m", m.messageId])}>Link to this message</a><a class="small" href={link(["trace", m.key ?? m.lineageId])}>Life of this work</a></header>
+    {m.queue && <div class="acts">
+      {can("sqs:SendMessage") && !m.bodyCut && <button type="button" class="small" onClick={() => void ask((c) => <c.Send queue={m.queue!} fifo={m.groupId !== undefined && m.queue!.endsWith(".fifo")} like={m} />)}>Send like this…</button>}
+      {can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={m.queue!} id={m.messageId} />)}>Edit and send…</button>}
+    </div>}
     <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} />
     {m.reason && <section><h3>Why it failed</h3>
       <p class="why"><T text={m.reason} /></p>

@@ -3,11 +3,12 @@
 import { Fragment, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Queue, QueueList, Snapshot } from "../api.gen";
+import { ask } from "../act";
 import { Failed, get } from "../api";
 import { cmd, useCommands } from "../commands";
 import { count, plural, rate } from "../format";
 import { Age, Badge, Choice, Count, Empty, Field, Figure, More, QueueLink, Seen, T, useTitle } from "../parts";
-import { change, epoch, link, paused, route, visible } from "../state";
+import { can, change, epoch, link, paused, route, visible } from "../state";
 import { useNarrow, Virtual } from "../virtual";
 
 const page = 100, every = 5000;
@@ -114,7 +115,7 @@ export function Overview() {
     <span role="columnheader" class={className} aria-sort={sort === by ? (desc ? "descending" : "ascending") : "none"}>
       <button type="button" class="sort" onClick={() => sortBy(by)}>{name}<span aria-hidden="true">{sort === by ? (desc ? " ↓" : " ↑") : ""}</span></button></span>;
   return <Fragment>
-    <h1>Overview {rows && <Seen at={rows.at} every={every + 5000} />}</h1>
+    <div class="titlebar"><h1>Overview {rows && <Seen at={rows.at} every={every + 5000} />}</h1>{s && s.total > 0 && <CreateButton />}</div>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {t && s && <div class="figures">
       <Figure name={s.total === 1 ? "queue" : "queues"} note={s.complete ? "" : "still counting"}>{count(s.total)}</Figure>
@@ -135,7 +136,7 @@ export function Overview() {
     {!rows && !error && <div class="loading">{slow ? "The server is slow. Still waiting…" : "Loading…"}</div>}
     {!rows && error?.status === 0 && <div class="loading">Waiting for the server…</div>}
     {s && s.total === 0 && s.complete && <FirstSteps />}
-    {s && s.total > 0 && s.matched === 0 && <Empty>No queue matches. <a href="#/">Show all queues</a></Empty>}
+    {s && s.total > 0 && s.matched === 0 && <Empty>No queue matches. <a href="#/">Show all queues</a>{text && <Fragment>, or <a href={link(["trace", text])}>the life of the work <T text={text} /></a></Fragment>}</Empty>}
     {rows && s!.matched > 0 && <div class="board" onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)}>
       <Virtual name="Queues" total={s!.matched} seen={want}
         head={<div class="row head" role="rowgroup"><div role="row" class="cells">
@@ -172,11 +173,15 @@ function Row({ queue: q, index, top, small }: { queue?: Queue; index: number; to
 function FirstSteps() {
   return <Empty>
     <h2>There is no queue yet</h2>
-    <p>Create one, send a message, and look at it here:</p>
+    <p><CreateButton first /></p>
+    <p>Or create one in a terminal, send a message, and look at it here:</p>
     <pre>tenaq queue create orders{"\n"}tenaq send orders '{'{"id": 1}'}'{"\n"}tenaq receive orders</pre>
     <p>Any AWS SDK can use this server too: <code>eval "$(tenaq env)"</code> points the SDKs of a shell at it.</p>
   </Empty>;
 }
+
+const CreateButton = ({ first }: { first?: boolean }) => can("sqs:CreateQueue")
+  ? <button type="button" class={first ? "primary" : ""} onClick={() => void ask((c) => <c.Create />)}>Create a queue</button> : null;
 
 // PlainList is for accounts that the server does not watch: their queues come by name only.
 function PlainList({ text }: { text: string }) {

@@ -2,19 +2,21 @@
 
 import { Fragment, h } from "preact";
 import type { QueueDetail } from "../api.gen";
-import { useGet, type Asked } from "../api";
+import { ask, attempt } from "../act";
+import { act, useGet, type Asked } from "../api";
 import { Charts } from "../charts";
 import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count } from "../format";
+import { lazy } from "../lazy";
 import { latest } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
-import { link, route } from "../state";
+import { can, link, route } from "../state";
 import { Dead } from "./dead";
-import { Groups } from "./groups";
-import { History } from "./history";
 import { Messages } from "./messages";
 
 const every = 5000;
+
+const Groups = lazy((m) => m.Groups), History = lazy((m) => m.History);
 
 export function QueuePage() {
   const [, name = "", tab = ""] = route.value.path;
@@ -25,9 +27,10 @@ export function QueuePage() {
     ["groups", "Groups", d?.fifo ?? name.endsWith(".fifo")], ["dead", d?.deadLettersOf ? "Dead letters" : "Reasons", true],
     ["history", "History", true], ["settings", "Settings", true]];
   return <Fragment>
-    <h1><a class="up" href="#/">Queues</a> <span aria-hidden="true" class="dim">/</span> <T text={name} />
+    <div class="titlebar"><h1><a class="up" href="#/">Queues</a> <span aria-hidden="true" class="dim">/</span> <T text={name} />
       {d?.fifo && <span class="tag">FIFO</span>}{d?.deadLettersOf && <span class="tag">dead-letter queue</span>}
-      <Seen at={asked.at} every={every} /></h1>
+      {d && paused in d.tags && <span class="tag warn">delivery is paused</span>}
+      <Seen at={asked.at} every={every} /></h1>{d && <Actions d={d} />}</div>
     <nav class="tabs" aria-label="Parts of the queue">{tabs.filter(([, , has]) => has).map(([to, label]) =>
       <a key={to} href={link(to ? ["q", name, to] : ["q", name])} aria-current={tab === to ? "page" : undefined}>{label}</a>)}</nav>
     {tab === "messages" ? <Messages queue={name} fifo={d?.fifo ?? false} key={name} />
@@ -39,10 +42,26 @@ export function QueuePage() {
   </Fragment>;
 }
 
+const paused = "tenaq:paused";
+
+// Actions are what may be done with the queue. [CONSOLE-15]
+function Actions({ d }: { d: QueueDetail }) {
+  const is = paused in d.tags;
+  const pause = () => act("TagQueue", { QueueUrl: d.name, Tags: { [paused]: "true" } }), resume = () => act("UntagQueue", { QueueUrl: d.name, TagKeys: [paused] });
+  return <div class="acts">
+    {can("sqs:SendMessage") && <button type="button" class="primary" onClick={() => void ask((c) => <c.Send queue={d.name} fifo={d.fifo} />)}>Send a message</button>}
+    {can("sqs:TagQueue", "sqs:UntagQueue") && <button type="button" onClick={() => void (is
+      ? attempt(resume, { text: `Resumed ${d.name}.`, undo: pause }) : attempt(pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
+    {can("sqs:PurgeQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge />)}>Purge…</button>}
+    {can("sqs:DeleteQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge={false} />)}>Delete…</button>}
+  </div>;
+}
+
 function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   const d = asked.data;
   useCommands([
     cmd("Show messages without receiving them", "tenaq", "peek", v(name)),
+    cmd("Pause delivery", "tenaq", "queue", "pause", v(name)), cmd("Resume delivery", "tenaq", "queue", "resume", v(name)),
     cmd("Show the settings", "tenaq", "queue", "show", v(name)),
     ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", v(d.deadLetters.queue))] : []),
     ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", v(name))] : []),
@@ -92,12 +111,13 @@ function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) 
     const settings = Object.entries(d.attributes).filter(([k]) => !k.startsWith("ApproximateNumber")).sort(([a], [b]) => (a < b ? -1 : 1));
     const tags = Object.entries(d.tags).sort(([a], [b]) => (a < b ? -1 : 1));
     return <Fragment>
-      <h2>Settings</h2>
+      <div class="titlebar"><h2>Settings</h2>{can("sqs:SetQueueAttributes") && <button type="button" class="small" onClick={() => void ask((c) => <c.Settings d={d} />)}>Change…</button>}</div>
       <dl class="facts">{settings.map(([k, v]) => <Fact key={k} name={k}><Value name={k} value={v} /></Fact>)}
         <Fact name="URL"><T text={d.url} /></Fact></dl>
-      <h2>Tags</h2>
+      <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} />)}>Set a tag…</button>}</div>
       {tags.length === 0 ? <Empty>The queue has no tags.</Empty>
-        : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}</Fact>)}</dl>}
+        : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}
+          {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(() => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, undo: () => act("TagQueue", { QueueUrl: name, Tags: { [k]: v } }) })}>×</button></Fragment>}</Fact>)}</dl>}
     </Fragment>;
   }}</Wait>;
 }

@@ -2,37 +2,38 @@
 
 import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
-import { connect } from "../api";
-import { cmd, CommandList } from "../commands";
+import { signIn } from "../api";
 import { T, useTitle } from "../parts";
-import { refused, token } from "../state";
+import { refused } from "../state";
 
 const local = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/;
 const safe = location.protocol === "https:" || local.test(location.hostname);
 
 export function SignIn() {
   useTitle("Sign in");
-  const [text, type] = useState("");
+  const [id, setId] = useState(""), [secret, setSecret] = useState(""), [token, setToken] = useState("");
   const [error, fail] = useState("");
+  const [busy, setBusy] = useState(false);
   const enter = async (e: Event) => {
     e.preventDefault();
-    token.value = text.trim();
+    setBusy(true);
     try {
-      await connect();
+      await signIn(id.trim(), secret, token.trim());
     } catch (failed) {
-      token.value = "";
       fail((failed as Error).message);
+      setSecret("");
     }
+    setBusy(false);
   };
-  return <Fragment>
-    <h1>This server requires a key</h1>
-    <p>Where your key is in the environment, make a token that is valid for one hour:</p>
-    <CommandList list={[cmd("Print a token", "tenaq", "token", "--for", "1h")]} />
-    {safe ? <form class="signin" onSubmit={enter}>
-      <label class="field wide"><span>Token</span><input type="password" autocomplete="off" value={text} onInput={(e) => type(e.currentTarget.value)} /></label>
-      <button type="submit" disabled={!text.trim()}>Open the console</button>
-      <p class="dim">The token stays in the memory of this page, and is gone when you close or reload it.</p>
-    </form> : <p class="problem">This page came over plain HTTP from another machine, so others could read the token on the way. It takes a token only over TLS (<code>--tls-cert</code>, <code>--tls-key</code>) or on the machine itself.</p>}
-    {(error || refused.value) && <p class="dim">The server says: <T text={error || refused.value} /></p>}
-  </Fragment>;
+  if (!safe) return <Fragment><h1>Sign in</h1><p class="problem">This page came over plain HTTP from another machine, so others could read the secret on the way. Serve TLS (<code>--tls-cert</code>, <code>--tls-key</code>), or forward a port of this machine: <code>ssh -L 9324:127.0.0.1:9324 <T text={location.hostname} /></code></p></Fragment>;
+  return <form class="signin" onSubmit={enter}>
+    <h1>Sign in</h1>
+    <p class="dim">This server requires an access key. The console may do what the key may do.</p>
+    {(error || refused.value === "You have signed out." || refused.value.startsWith("The session")) && <p class={error ? "problem" : "dim"} role={error ? "alert" : "status"}><T text={error || refused.value} /></p>}
+    <label class="field"><span>Access key id</span><input name="id" autocomplete="username" spellcheck={false} autocapitalize="off" required value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
+    <label class="field"><span>Secret access key</span><input name="secret" type="password" autocomplete="current-password" required value={secret} onInput={(e) => setSecret(e.currentTarget.value)} /></label>
+    <details><summary>The key is temporary</summary><label class="field"><span>Session token</span><input name="token" type="password" autocomplete="off" value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label></details>
+    <button type="submit" class="primary" disabled={busy || !id.trim() || !secret}>{busy ? "Signing in…" : "Sign in"}</button>
+    <p class="dim">The secret is sent once and kept nowhere. The session ends after 30 minutes without use and after 8 hours. In a shell, <code>tenaq token</code> makes a token for curl.</p>
+  </form>;
 }

@@ -3,11 +3,12 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Task, TaskList } from "../api.gen";
-import { Failed, get, useGet } from "../api";
+import { ask, attempt } from "../act";
+import { Failed, get, post, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
 import { age, count, plural } from "../format";
 import { Badge, Choice, Empty, Fact, More, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
-import { change, epoch, link, route } from "../state";
+import { can, change, epoch, link, route } from "../state";
 
 const kinds: Record<Task["state"], "good" | "bad" | "warn" | "idle" | "busy"> = {
   RUNNING: "busy", PAUSED: "warn", COMPLETED: "good", CANCELLING: "warn", CANCELLED: "idle", FAILED: "bad",
@@ -63,6 +64,24 @@ function Progress({ t }: { t: Task }) {
     <span>{of && t.state !== "COMPLETED" ? `${count(t.done)} of about ${plural(of, "message")}` : plural(t.done, "message")}{t.skipped ? `, ${count(t.skipped)} had to stay` : ""}</span></span>;
 }
 
+// left says how long a task with a rate takes still.
+function left(t: Task): string {
+  const rest = (t.expected ?? 0) - t.done;
+  return t.state === "RUNNING" && t.rate && rest > 0 ? `about ${age((1000 * rest) / t.rate)} left` : "";
+}
+
+// Steer pauses, resumes and cancels a task, and changes its rate. [CONSOLE-15]
+function Steer({ t, again }: { t: Task; again(): void }) {
+  const to = (what: string) => post(`/tasks/${encodeURIComponent(t.id)}/${what}`, {}).then(again);
+  const held = t.state === "PAUSED";
+  return <div class="acts">
+    {t.state !== "CANCELLING" && <button type="button" onClick={() => void (held ? attempt(() => to("resume"), { text: "Resumed the task.", undo: () => to("pause") })
+      : attempt(() => to("pause"), { text: "Paused the task.", undo: () => to("resume") }))}>{held ? "Resume" : "Pause"}</button>}
+    <button type="button" onClick={() => void ask((c) => <c.Rate t={t} />)}>Change the rate…</button>
+    {t.state !== "CANCELLING" && <button type="button" class="danger" onClick={() => void attempt(() => to("cancel"), { text: "Cancelled the task: what it has done stays." })}>Cancel the task</button>}
+  </div>;
+}
+
 function OneTask({ id }: { id: string }) {
   const asked = useGet<Task>("/tasks/" + encodeURIComponent(id), {}, 1000);
   const t = asked.data;
@@ -72,7 +91,8 @@ function OneTask({ id }: { id: string }) {
   return <Fragment>
     <h1><a class="up" href="#/tasks">Tasks</a> <span aria-hidden="true" class="dim">/</span> <T text={id} /></h1>
     <Wait of={asked}>{(t) => <Fragment>
-      <p><Badge kind={kinds[t.state]}>{t.state.toLowerCase()}</Badge> <Progress t={t} /></p>
+      <p><Badge kind={kinds[t.state]}>{t.state.toLowerCase()}</Badge> <Progress t={t} />{left(t) && <span class="dim"> · {left(t)}</span>}</p>
+      {active(t) && can("tenaq:ManageTasks") && <Steer t={t} again={asked.again} />}
       {t.reason && <div class="problem"><T text={t.reason} /></div>}
       <dl class="facts">
         <Fact name="Does"><T text={does(t)} /></Fact><Fact name="Takes from"><QueueLink name={t.queue} /></Fact>

@@ -1,0 +1,63 @@
+// Dialogs in which something is changed, and what is said afterwards. Every action shows the command
+// that does the same. [CONSOLE-15]
+
+import { Fragment, h, type ComponentChildren } from "preact";
+import { signal } from "@preact/signals";
+import { say, T } from "./parts";
+import { epoch } from "./state";
+
+// open is the dialog that is shown; it closes with null.
+export const open = signal<ComponentChildren>(null);
+export const close = () => (open.value = null);
+
+export interface Said {
+  text: string;
+  bad?: boolean;
+  undo?: () => Promise<unknown>;
+  link?: [address: string, label: string];
+}
+
+const said = signal<Said | null>(null);
+let timer = 0;
+
+// tell says what was done, for ten seconds, with a way back if there is one.
+export function tell(what: Said): void {
+  clearTimeout(timer);
+  said.value = what;
+  say(what.text);
+  timer = setTimeout(() => (said.value = null), 10_000);
+}
+
+// attempt carries out what needs no question, and says how it went.
+export async function attempt(what: () => Promise<unknown>, done: Said): Promise<void> {
+  try {
+    await what();
+    epoch.value++;
+    tell(done);
+  } catch (e) {
+    tell({ text: (e as Error).message, bad: true });
+  }
+}
+
+export function Toast() {
+  const s = said.value;
+  if (!s) return null;
+  const undo = () => attempt(s.undo!, { text: "Undone." });
+  return <div class={"toast" + (s.bad ? " bad" : "")} role={s.bad ? "alert" : "status"}><span><T text={s.text} /></span>
+    {s.link && <a href={s.link[0]}>{s.link[1]}</a>}
+    {s.undo && <button type="button" class="small" onClick={undo}>Undo</button>}
+    <button type="button" class="small" aria-label="Dismiss" onClick={() => (said.value = null)}>×</button></div>;
+}
+
+export function Dialogs() {
+  return <Fragment>{open.value}<Toast /></Fragment>;
+}
+
+// ask shows a dialog. They are loaded when the first one is wanted.
+export async function ask(make: (all: typeof import("./change")) => ComponentChildren): Promise<void> {
+  try {
+    open.value = make(await import("./change"));
+  } catch {
+    tell({ text: "The rest of the page could not be loaded. Load it again.", bad: true });
+  }
+}

@@ -1,0 +1,338 @@
+// The dialogs in which something is changed. They are a script of their own.
+
+import { Fragment, h, type ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Attribute, Message, QueueDetail, Task, TaskCount } from "./api.gen";
+import { act, get, post } from "./api";
+import { close, tell, type Said } from "./act";
+import { cmd, CommandList, v, type Command, type Word } from "./commands";
+import { age, bytes, count, plain, plural } from "./format";
+import { T } from "./parts";
+import { epoch, go, link } from "./state";
+
+// Act is a dialog with one action. What the action returns is said when the dialog has closed.
+export function Act({ title, label, danger, ready = true, commands, act, children }: {
+  title: string; label: string; danger?: boolean; ready?: boolean; commands?: Command[];
+  act(): Promise<Said | void>; children?: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [error, fail] = useState(""), [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    dialog.current?.showModal();
+    return () => before?.isConnected && before.focus();
+  }, []);
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    if (busy || !ready) return;
+    setBusy(true);
+    fail("");
+    try {
+      const done = await act();
+      close();
+      epoch.value++;
+      if (done) tell(done);
+    } catch (failed) {
+      fail((failed as Error).message);
+    }
+    setBusy(false);
+  };
+  return <dialog ref={dialog} class="panel act" aria-labelledby="act-title" onClose={close}>
+    <form onSubmit={submit}>
+      <header><h2 id="act-title"><T text={title} /></h2><button type="button" class="small" onClick={close}>Close</button></header>
+      {children}
+      {error && <p class="problem" role="alert"><T text={error} /></p>}
+      {commands && <details class="same"><summary>&gt;_ The same in a terminal</summary><CommandList list={commands} /></details>}
+      <footer><button type="button" onClick={close}>Cancel</button>
+        <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || !ready}>{busy ? "Working…" : label}</button></footer>
+    </form>
+  </dialog>;
+}
+
+// Input is a field of a form.
+export function Input({ name, value, set, hint, type = "text" as "text" | "number", required, wide, list }: {
+  name: string; value: string; set(v: string): void; hint?: string; type?: "text" | "number"; required?: boolean; wide?: boolean; list?: string[];
+}) {
+  const id = "list-" + name.replace(/\W/g, "-");
+  return <label class={"field" + (wide ? " wide" : "")}><span>{name}</span>
+    <input type={type} value={value} placeholder={hint} required={required} autocomplete="off" spellcheck={false} min={type === "number" ? 0 : undefined}
+      list={list ? id : undefined} onInput={(e) => set(e.currentTarget.value)} />
+    {list && <datalist id={id}>{list.map((v) => <option key={v} value={v} />)}</datalist>}</label>;
+}
+
+// Typed asks a person to type what will be destroyed.
+export function Typed({ want, of, value, set }: { want: string; of: string; value: string; set(v: string): void }) {
+  return <label class="field typed"><span>To confirm, type {of}: <b><T text={want} /></b></span>
+    <input value={value} autocomplete="off" spellcheck={false} onInput={(e) => set(e.currentTarget.value)} /></label>;
+}
+
+const size = (text: string) => new TextEncoder().encode(text).length;
+const isJSON = (text: string) => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+// Body edits a body. An element of HTML changes line ends, so a body that is as it was is not read
+// from there.
+function Body({ value, set, was = "" }: { value: string; set(v: string): void; was?: string }) {
+  const typed = (text: string) => set(text === was.replace(/\r\n?/g, "\n") ? was : text);
+  const n = size(value);
+  return <label class="field"><span>Body · {bytes(n)}{value.trim() && (isJSON(value) ? " · valid JSON" : " · not JSON")}{n > 1 << 20 && " · too large: at most 1 MiB"}</span>
+    <textarea value={value} spellcheck={false} required onInput={(e) => typed(e.currentTarget.value)} /></label>;
+}
+
+interface Row {
+  name: string;
+  type: string;
+  value: string;
+  base64?: string; // of bytes, which are kept as they are
+}
+
+const rowsOf = (of?: Record<string, Attribute>): Row[] => Object.entries(of ?? {}).map(([name, a]) => ({ name, type: a.type, value: a.value ?? "", base64: a.base64 }));
+
+function Attributes({ rows, set }: { rows: Row[]; set(rows: Row[]): void }) {
+  const put = (i: number, to: Partial<Row>) => set(rows.map((r, n) => (n === i ? { ...r, ...to } : r)));
+  return <div class="field"><span>Attributes</span>
+    {rows.map((r, i) => <div class="attr" key={i}>
+      <input aria-label={`Name of attribute ${i + 1}`} value={r.name} placeholder="name" onInput={(e) => put(i, { name: e.currentTarget.value })} />
+      <select aria-label={`Type of attribute ${i + 1}`} value={r.type} disabled={r.base64 !== undefined} onChange={(e) => put(i, { type: e.currentTarget.value })}>
+        {[...new Set(["String", "Number", r.type])].map((t) => <option key={t}>{plain(t)}</option>)}</select>
+      <input aria-label={`Value of attribute ${i + 1}`} value={r.base64 === undefined ? r.value : "(bytes)"} disabled={r.base64 !== undefined} placeholder="value" onInput={(e) => put(i, { value: e.currentTarget.value })} />
+      <button type="button" class="small" aria-label={`Remove attribute ${i + 1}`} onClick={() => set(rows.filter((_, n) => n !== i))}>×</button></div>)}
+    <div><button type="button" class="small" onClick={() => set([...rows, { name: "", type: "String", value: "" }])}>Add an attribute</button></div></div>;
+}
+
+// Send sends a message, perhaps like another one.
+export function Send({ queue, fifo, like }: { queue: string; fifo: boolean; like?: Message }) {
+  const was = like ? like.body ?? "" : "";
+  const [body, setBody] = useState(like ? was : '{"id": 1}');
+  const [rows, setRows] = useState(rowsOf(like?.attributes));
+  const [group, setGroup] = useState(like?.groupId ?? ""), [dedup, setDedup] = useState(""), [delay, setDelay] = useState("");
+  const send = async (): Promise<Said> => {
+    const MessageAttributes = Object.fromEntries(rows.map((r) => [r.name, { DataType: r.type, ...(r.base64 === undefined ? { StringValue: r.value } : { BinaryValue: r.base64 }) }]));
+    const out = await act<{ MessageId: string }>("SendMessage", { QueueUrl: queue, MessageBody: body, ...(rows.length ? { MessageAttributes } : {}),
+      ...(group ? { MessageGroupId: group } : {}), ...(dedup ? { MessageDeduplicationId: dedup } : {}), ...(delay ? { DelaySeconds: Number(delay) } : {}) });
+    return { text: `Sent to ${queue}.`, link: [link(["m", out.MessageId]), "Show the message"] };
+  };
+  const words: Word[] = ["tenaq", "send", v(queue), v(body), ...rows.filter((r) => r.base64 === undefined).flatMap((r): Word[] => ["--attribute", v(r.type === "String" ? `${r.name}=${r.value}` : `${r.name}:${r.type}=${r.value}`)]),
+    ...(group ? ["--group", v(group)] : []), ...(dedup ? ["--dedup-id", v(dedup)] : []), ...(delay ? ["--delay", delay + "s"] : [])];
+  return <Act title={`Send a message to ${queue}`} label="Send" ready={body !== "" && (!fifo || group !== "")} act={send} commands={[cmd("Send this message", ...words)]}>
+    {like && <p class="dim">A copy of <span class="mono">{like.messageId.slice(0, 8)}</span>, as a new message. The original stays where it is.</p>}
+    <Body value={body} set={setBody} was={was} />
+    <Attributes rows={rows} set={setRows} />
+    <div class="grid">{fifo && <Input name="Message group" value={group} set={setGroup} required />}
+      {fifo && <Input name="Deduplication id" value={dedup} set={setDedup} hint="from the content" />}
+      {!fifo && <Input name="Delay in seconds" type="number" value={delay} set={setDelay} hint="that of the queue" />}</div>
+  </Act>;
+}
+
+// Create creates a queue, and perhaps the one for its dead letters.
+export function Create() {
+  const [name, setName] = useState(""), [fifo, setFifo] = useState(false), [dead, setDead] = useState(true), [max, setMax] = useState("5");
+  const end = fifo ? ".fifo" : "", full = name && name.replace(/\.fifo$/, "") + end, letters = name.replace(/\.fifo$/, "") + "-dlq" + end;
+  const kind = fifo ? { FifoQueue: "true" } : {};
+  const create = async (): Promise<Said> => {
+    let redrive = {};
+    if (dead) {
+      await act("CreateQueue", { QueueName: letters, Attributes: { ...kind, MessageRetentionPeriod: "1209600" } });
+      const { arn } = await get<QueueDetail>("/queues/" + encodeURIComponent(letters));
+      redrive = { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn, maxReceiveCount: Number(max) }) };
+    }
+    await act("CreateQueue", { QueueName: full, Attributes: { ...kind, ...redrive } });
+    go(link(["q", full]));
+    return { text: `Created ${full}.` };
+  };
+  return <Act title="Create a queue" label="Create" ready={name !== ""} act={create} commands={[cmd("Create the queue", "tenaq", "queue", "create", v(full || "orders"),
+    ...(dead ? ["--dead-letter", v(letters), "--max-receives", max] : []))]}>
+    <Input name="Name" value={name} set={setName} required wide hint="orders" />
+    <label class="check"><input type="checkbox" checked={fifo} onChange={(e) => setFifo(e.currentTarget.checked)} /> FIFO: messages of a group arrive in order</label>
+    <label class="check"><input type="checkbox" checked={dead} onChange={(e) => setDead(e.currentTarget.checked)} /><span>Keep messages that fail in <b><T text={name ? letters : "a dead-letter queue"} /></b></span></label>
+    {dead && <div class="grid"><Input name="After this many receives" type="number" value={max} set={setMax} required /></div>}
+  </Act>;
+}
+
+// Destroy purges or deletes a queue.
+export function Destroy({ d, purge }: { d: QueueDetail; purge: boolean }) {
+  const [text, type] = useState("");
+  const n = d.visible + d.inFlight + d.delayed;
+  const destroy = async (): Promise<Said> => {
+    await act(purge ? "PurgeQueue" : "DeleteQueue", { QueueUrl: d.name });
+    if (!purge) go("#/");
+    return { text: purge ? `Purged ${d.name}.` : `Deleted ${d.name}.` };
+  };
+  return <Act title={purge ? `Purge ${d.name}` : `Delete ${d.name}`} label={purge ? "Delete all messages" : "Delete the queue"} danger ready={text === d.name} act={destroy}
+    commands={[cmd(purge ? "Purge the queue" : "Delete the queue", "tenaq", "queue", purge ? "purge" : "delete", v(d.name), "--yes")]}>
+    <p>{purge ? "This deletes every message of the queue, also those in flight and delayed." : "This deletes the queue with its messages, settings and tags. Its name stays reserved for 60 seconds."} It cannot be undone.</p>
+    <p class="counted"><b>{plural(n, "message")}</b> now: {count(d.visible)} visible, {count(d.inFlight)} in flight, {count(d.delayed)} delayed.</p>
+    {!purge && d.deadLettersOf && <p class="problem">Dead letters come here from <T text={d.deadLettersOf.join(", ")} />.</p>}
+    <Typed want={d.name} of="the name of the queue" value={text} set={type} />
+  </Act>;
+}
+
+const settings: [name: string, says: string][] = [["VisibilityTimeout", "hide a received message for"], ["MessageRetentionPeriod", "keep a message for"],
+  ["DelaySeconds", "hide a new message for"], ["ReceiveMessageWaitTimeSeconds", "let a receive wait for"]];
+
+// Settings changes the settings that are times.
+export function Settings({ d }: { d: QueueDetail }) {
+  const [values, put] = useState<Record<string, string>>(Object.fromEntries(settings.map(([name]) => [name, d.attributes[name] ?? ""])));
+  const changed = settings.filter(([name]) => values[name] !== d.attributes[name]).map(([name]) => name);
+  const set = async (): Promise<Said> => {
+    await act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, values[name]])) });
+    return { text: `Changed ${changed.join(", ")}.`, undo: () => act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, d.attributes[name]])) }) };
+  };
+  return <Act title={`Settings of ${d.name}`} label="Change" ready={changed.length > 0} act={set}
+    commands={[cmd("Change the settings", "tenaq", "queue", "set", v(d.name), ...changed.flatMap((name): Word[] => ["--attribute", v(`${name}=${values[name]}`)]))]}>
+    {settings.map(([name, says]) => <Input key={name} name={`${name}: ${says}, in seconds`} type="number" required value={values[name] ?? ""} set={(to) => put({ ...values, [name]: to })} />)}
+  </Act>;
+}
+
+// Tag sets a tag.
+export function Tag({ queue }: { queue: string }) {
+  const [key, setKey] = useState(""), [value, setValue] = useState("");
+  const tag = async (): Promise<Said> => {
+    await act("TagQueue", { QueueUrl: queue, Tags: { [key]: value } });
+    return { text: `Set the tag ${key}.`, undo: () => act("UntagQueue", { QueueUrl: queue, TagKeys: [key] }) };
+  };
+  return <Act title={`Set a tag of ${queue}`} label="Set" ready={key !== ""} act={tag} commands={[cmd("Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`))]}>
+    <div class="grid"><Input name="Key" value={key} set={setKey} required list={["tenaq:history", "tenaq:max-in-flight", "tenaq:rate"]} /><Input name="Value" value={value} set={setValue} /></div>
+  </Act>;
+}
+
+export type Verb = "redrive" | "move" | "park" | "delete";
+
+const verbs: Record<Verb, { title: string; label: string; says: string }> = {
+  redrive: { title: "Send back", label: "Send back", says: "Each message goes back to the queue it came from, as a new message of the same lineage without receives. What a worker has received cannot be taken back; cancelling stops the rest." },
+  move: { title: "Move to another queue", label: "Move", says: "Each message goes to this queue, as a new message of the same lineage without receives. Cancelling stops the rest." },
+  park: { title: "Park", label: "Park", says: "The messages keep their ids, source and receive count, and wait in the parking queue. They can be sent back from there." },
+  delete: { title: "Delete", label: "Delete", says: "The messages are deleted for ever." },
+};
+
+// Selected carries out a task on the messages of a kind, or on all: first it counts them. A task takes
+// at most as many as were counted. [CONSOLE-16]
+export function Selected({ queue, kind, what, verb, parking }: { queue: string; kind?: string; what: string; verb: Verb; parking: string }) {
+  const { title, label, says } = verbs[verb];
+  const [to, setTo] = useState(verb === "park" ? parking : ""), [rate, setRate] = useState(verb === "redrive" ? "10" : ""), [note, setNote] = useState(""), [text, type] = useState("");
+  const [got, set] = useState<TaskCount | null>(null), [error, fail] = useState("");
+  const stop = useRef(false);
+  const needs = verb === "move" || verb === "park", filter = kind === undefined ? {} : { kind };
+  const dry = async (before: TaskCount | null) => {
+    fail("");
+    try {
+      for (let i = 0, all = before; i < 40 && !stop.current; i++) {
+        const more: TaskCount = await post("/tasks/count", { queue, filter, ...(verb === "redrive" ? { back: true } : {}), ...(all?.next ? { after: all.next } : {}) });
+        all = { ...more, count: more.count + (all?.count ?? 0), bytes: more.bytes + (all?.bytes ?? 0), skipped: more.skipped + (all?.skipped ?? 0), samples: [...(all?.samples ?? []), ...more.samples].slice(0, 3) };
+        set(all);
+        if (all.complete) break;
+      }
+    } catch (e) {
+      fail((e as Error).message);
+    }
+  };
+  useEffect(() => {
+    void dry(null);
+    return () => {
+      stop.current = true;
+    };
+  }, []);
+  const n = got?.count ?? 0, perSecond = Math.min(Number(rate) || 0, 10_000);
+  const start = async (): Promise<void> => {
+    const t = await post<Task>("/tasks", { queue, do: verb === "redrive" ? "move" : verb, filter, limit: n, expected: n, ...(needs ? { to } : {}), ...(perSecond ? { rate: perSecond } : {}),
+      ...(verb === "delete" ? { confirm: n } : {}), ...(note ? { note } : {}) });
+    go(link(["tasks", t.id]));
+  };
+  const flags: Word[] = [...(kind === undefined ? [] : ["--kind", v(kind)]), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
+    ...(verb === "delete" ? ["--confirm", String(n)] : []), ...(note ? ["--note", v(note)] : []), "--yes"];
+  return <Act title={`${title}: ${what}`} label={n ? `${label} ${plural(n, "message")}` : label} danger={verb === "delete"} act={start}
+    ready={n > 0 && (!needs || to !== "") && (verb !== "delete" || text === String(n))}
+    commands={[cmd(verbs[verb].title, "tenaq", "dead", verb === "move" ? "redrive" : verb, v(queue), ...flags)]}>
+    <p>{says}</p>
+    {error && <p class="problem" role="alert"><T text={error} /></p>}
+    {!got ? !error && <p class="loading">Counting…</p> : <Fragment>
+      <p class="counted" role="status"><b>{got.complete ? "" : "At least "}{plural(n, "message")}</b> now, {bytes(got.bytes)}.{got.skipped > 0 && ` ${count(got.skipped)} cannot be taken now and stay: in flight, delayed, blocked or without a source.`}
+        {!got.complete && <Fragment> <button type="button" class="small" onClick={() => void dry(got)}>Count further</button></Fragment>}</p>
+      {got.samples.length > 0 && <ul class="samples" aria-label="Samples">{got.samples.map((m) => <li key={m.messageId}><span class="mono">{m.messageId.slice(0, 8)}</span><span class="preview">{plain((m.body ?? "").replace(/\s+/g, " ").slice(0, 200))}</span></li>)}</ul>}
+    </Fragment>}
+    <div class="grid">{needs && <Input name={verb === "park" ? "Parking queue" : "Queue"} value={to} set={setTo} required />}
+      <Input name="Messages per second" type="number" value={rate} set={setRate} hint="no limit" /><Input name="Note" value={note} set={setNote} hint="why, for the action log" /></div>
+    {perSecond > 0 && n > perSecond && <p class="dim">This takes about {age((1000 * n) / perSecond)}.</p>}
+    {needs && to && <Missing queue={to} />}
+    {verb === "delete" && n > 0 && <Typed want={String(n)} of="the number of messages" value={text} set={type} />}
+  </Act>;
+}
+
+// Missing says that a queue does not exist, and creates it.
+function Missing({ queue }: { queue: string }) {
+  const [is, set] = useState(false);
+  useEffect(() => {
+    const late = setTimeout(() => get("/queues/" + encodeURIComponent(queue)).then(() => set(false), (e) => set(e.status === 404)), 250);
+    return () => clearTimeout(late);
+  }, [queue]);
+  if (!is) return null;
+  const create = () => act("CreateQueue", { QueueName: queue, Attributes: { MessageRetentionPeriod: "1209600", ...(queue.endsWith(".fifo") ? { FifoQueue: "true" } : {}) } })
+    .then(() => set(false), (e) => tell({ text: e.message, bad: true }));
+  return <p class="dim">There is no queue <b><T text={queue} /></b>. <button type="button" class="small" onClick={() => void create()}>Create it</button></p>;
+}
+
+// Edit sends a corrected message in the place of one. [TASK-17]
+export function Edit({ queue, id }: { queue: string; id: string }) {
+  const [m, set] = useState<Message | null>(null), [error, fail] = useState("");
+  useEffect(() => {
+    get<Message>("/messages/" + encodeURIComponent(id), { body: 1 << 20, attributes: true }).then(set, (e) => fail(e.message));
+  }, []);
+  if (!m) return <Act title="Edit and send" label="Send" ready={false} act={async () => {}}>{error ? <p class="problem" role="alert"><T text={error} /></p> : <p class="loading">Loading…</p>}</Act>;
+  return <Editor m={m} queue={queue} />;
+}
+
+function Editor({ m, queue }: { m: Message; queue: string }) {
+  const was = m.body ?? "";
+  const [body, setBody] = useState(was), [rows, setRows] = useState(rowsOf(m.attributes)), [to, setTo] = useState("");
+  const before = rowsOf(m.attributes);
+  const set = rows.filter((r) => r.name && !before.some((b) => b.name === r.name && b.type === r.type && b.value === r.value));
+  const removed = before.filter((b) => !rows.some((r) => r.name === b.name));
+  const changed = body !== was || set.length > 0 || removed.length > 0;
+  const send = async (): Promise<Said> => {
+    const attributes = Object.fromEntries([...set.map((r) => [r.name, { type: r.type, value: r.value }]), ...removed.map((r) => [r.name, null])]);
+    const out = await post<{ messageId: string }>("/replace", { queue, place: m.place, ...(to ? { to } : {}), ...(body !== was ? { body } : {}), ...(set.length + removed.length ? { attributes } : {}) });
+    return { text: "Sent the corrected message; the original is gone.", link: [link(["m", out.messageId]), "Show the message"] };
+  };
+  const words: Word[] = ["tenaq", "dead", "edit", v(queue), m.messageId, ...(body !== was ? ["--body", v(body)] : []), ...set.flatMap((r): Word[] => ["--attribute", v(`${r.name}:${r.type}=${r.value}`)]),
+    ...removed.flatMap((r): Word[] => ["--without", v(r.name)]), ...(to ? ["--to", v(to)] : []), "--yes"];
+  return <Act title={`Edit and send ${m.messageId.slice(0, 8)}`} label="Replace and send" ready={!m.bodyCut} act={send} commands={[cmd("Send the corrected message in its place", ...words)]}>
+    <p>The server removes the original and sends the new one in one step. It has the same lineage, and goes {to ? <Fragment>to <b><T text={to} /></b></Fragment> : "back to where the original came from"}.</p>
+    {m.bodyCut && <p class="problem">The body is too large to edit here: use the command with --body-file.</p>}
+    <Body value={body} set={setBody} was={was} /><Attributes rows={rows} set={setRows} />
+    <div class="grid"><Input name="Queue" value={to} set={setTo} hint="where it came from" /></div>
+    {!changed && <p class="dim">Nothing is changed yet.</p>}
+  </Act>;
+}
+
+// Quiet silences alarms.
+export function Quiet({ match }: { match: string }) {
+  const [of, setOf] = useState(match), [long, setLong] = useState("2h"), [why, setWhy] = useState("");
+  const silence = async (): Promise<Said> => {
+    const out = await post<{ about: number }>("/alarms/silence", { match: of, for: long, ...(why ? { reason: why } : {}) });
+    return { text: `Silenced ${of} for ${long}: ${plural(out.about, "alarm")} now.`, undo: () => post("/alarms/silence", { match: of, for: "0s" }) };
+  };
+  return <Act title="Silence alarms" label="Silence" ready={of !== "" && long !== ""} act={silence}
+    commands={[cmd("Silence them", "tenaq", "alarms", "silence", v(of), "--for", v(long), ...(why ? ["--reason", v(why)] : []))]}>
+    <p>A silenced alarm changes its state, and runs no action.</p>
+    <Input name="Alarms" value={of} set={setOf} required wide hint="orders/*" />
+    <div class="grid"><Input name="For" value={long} set={setLong} required list={["30m", "2h", "8h", "24h"]} /><Input name="Reason" value={why} set={setWhy} /></div>
+  </Act>;
+}
+
+// Rate changes how fast a task is.
+export function Rate({ t }: { t: Task }) {
+  const [rate, set] = useState(String(t.rate ?? ""));
+  const change = async (): Promise<Said> => {
+    await post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: Number(rate) || 0 });
+    return { text: "Changed the rate.", undo: () => post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: t.rate ?? 0 }) };
+  };
+  return <Act title={`Rate of ${t.id}`} label="Change" act={change} commands={[cmd("Change its rate", "tenaq", "task", "rate", v(t.id), rate || "0")]}>
+    <Input name="Messages per second" type="number" value={rate} set={set} hint="no limit" />
+  </Act>;
+}

@@ -1,0 +1,21 @@
+// Screens that are not wanted at once are scripts of their own.
+
+import { h, type ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+type More = typeof import("./more");
+
+let more: More | undefined;
+
+// lazy is a screen of more.ts, which is loaded when the first of them is shown.
+export function lazy<P extends object>(of: (all: More) => ComponentType<P>) {
+  return (props: P) => {
+    const [state, set] = useState(more ? "there" : "");
+    useEffect(() => {
+      if (!more) import("./more").then((all) => { more = all; set("there"); }, () => set("lost"));
+    }, []);
+    if (!more) return <div class="loading">{state === "lost" ? "This part of the page could not be loaded. Load it again." : "Loading…"}</div>;
+    const Screen = of(more) as ComponentType<object>;
+    return <Screen {...props} />;
+  };
+}

@@ -1,0 +1,86 @@
+// The life of one piece of work: where it is now, and what happened to it. [TRACE-1]
+
+import { Fragment, h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Claim, Event, Trace } from "../api.gen";
+import { Failed, get } from "../api";
+import { cmd, useCommands, v } from "../commands";
+import { age, plural } from "../format";
+import { Badge, Empty, MessageLink, More, QueueLink, State, T, Time, useTitle } from "../parts";
+import { epoch, now, route, zone } from "../state";
+
+const uuid = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
+
+export function TracePage() {
+  const asked = route.value.path[1] ?? "";
+  const [got, set] = useState<Trace | null>(null), [error, fail] = useState<Failed | null>(null), [busy, setBusy] = useState(false);
+  useTitle("Life of " + asked.slice(0, 40));
+  useCommands([cmd("Show the life of this work", "tenaq", "trace", v(asked)), cmd("The same as JSON", "tenaq", "trace", v(asked), "--json")]);
+  const load = async (before: Trace | null) => {
+    setBusy(true);
+    try {
+      const t = await get<Trace>("/trace", { ...(uuid.test(asked) ? { id: asked } : { key: asked }), after: before?.next });
+      set(before ? { ...t, events: joined(before.events, t.events), unknown: [...before.unknown, ...t.unknown] } : t);
+      fail(null);
+    } catch (e) {
+      if (e instanceof Failed) fail(e);
+    }
+    setBusy(false);
+  };
+  useEffect(() => void load(null), [asked, epoch.value]);
+  const nothing = got && !got.events.length && !got.messages.length && !got.claims.length && !got.registrations.length;
+  return <Fragment>
+    <h1>Life of <T text={asked} /></h1>
+    {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
+    {!got && !error && <div class="loading">Looking…</div>}
+    {nothing && <Empty><h2>Nothing is known of this work</h2>
+      <p>A key is what a producer or a worker names its work by. Messages of senders that write no key are found by their ids.</p></Empty>}
+    {got && !nothing && <Fragment>
+      <Now t={got} />
+      <h2>What happened</h2>
+      <ol class="timeline life">{[...got.events].reverse().map((e, i) => <li key={i} class={kindOf(e)}><One e={e} /></li>)}</ol>
+      {!got.events.length && <p class="dim">No event is known.</p>}
+      {got.next && <More ask={() => void load(got)} busy={busy}>Search more histories</More>}
+    </Fragment>}
+    {got && got.unknown.length > 0 && <details class="numbers"><summary>{plural(got.unknown.length, "thing")} that cannot be shown</summary>
+      <ul>{[...new Set(got.unknown.map((u) => u.text))].map((text) => <li key={text}><T text={text} /></li>)}</ul></details>}
+  </Fragment>;
+}
+
+function joined(a: Event[], b: Event[]): Event[] {
+  const all = new Map([...a, ...b].map((e) => [JSON.stringify(e), e]));
+  return [...all.values()].sort((x, y) => Date.parse(x.at ?? "") - Date.parse(y.at ?? "") || 0);
+}
+
+// Now is where the work is.
+function Now({ t }: { t: Trace }) {
+  return <dl class="facts now">
+    {t.keys.length > 0 && <div class="fact"><dt>{t.keys.length === 1 ? "Key" : "Keys"}</dt><dd><T text={t.keys.join(", ")} /></dd></div>}
+    {t.messages.map((m) => <div class="fact" key={m.place}><dt>Message</dt><dd><MessageLink id={m.messageId} /> <State state={m.state} /> in {m.queue && <QueueLink name={m.queue} />}, {plural(m.receiveCount, "receive")}</dd></div>)}
+    {t.messages.length === 0 && <div class="fact"><dt>Message</dt><dd class="dim">in no queue that was looked at</dd></div>}
+    {t.claims.map((c) => <div class="fact" key={c.ledger + c.key + c.generation}><dt>Claim</dt><dd><ClaimText c={c} /></dd></div>)}
+    {t.registrations.map((r) => <div class="fact" key={r.queue + r.key + r.generation}><dt>Registered</dt><dd>for <QueueLink name={r.queue} />, {r.state === "completed" ? "sent" : r.leaseOver ? "not known to be sent" : r.state}</dd></div>)}
+  </dl>;
+}
+
+function ClaimText({ c }: { c: Claim }) {
+  const kind = c.state === "completed" ? "good" : c.state === "held" && !c.leaseOver ? "busy" : c.state === "released" ? "idle" : "bad";
+  return <Fragment><Badge kind={kind}>{c.leaseOver ? "held, lease over" : c.state}</Badge>{c.owner && <Fragment> by <T text={c.owner} /></Fragment>}
+    {c.attempts > 1 && `, attempt ${c.attempts}`}{c.result !== undefined && <Fragment>, result <T text={c.result} /></Fragment>}{c.reason && <Fragment>: <T text={c.reason} /></Fragment>}</Fragment>;
+}
+
+const good = ["completed", "deleted"], bad = ["dead_lettered", "lease_over", "awaiting_decision", "send_failed", "failed", "exhausted", "expired", "removed"];
+const kindOf = (e: Event) => good.includes(e.what) ? "good" : bad.includes(e.what) || e.verdict === "poison" ? "bad" : "";
+
+const words: Partial<Record<Event["what"], string>> = { dead_lettered: "dead letter", awaiting_decision: "undecided", lease_over: "lease over", send_failed: "send failed" };
+
+function One({ e }: { e: Event }) {
+  void zone.value;
+  return <Fragment>{e.at ? <Time at={e.at} /> : <time>time unknown</time>}{e.clock === "client" && <span class="dim" title="by the clock of a client"> ~</span>}
+    <b>{words[e.what] ?? e.what.replace("_", " ")}</b>{e.verdict && e.verdict !== e.what && <Fragment> · {e.verdict}</Fragment>}
+    {e.queue && <Fragment> in <QueueLink name={e.queue} /></Fragment>}{e.from && <Fragment> from <QueueLink name={e.from} /></Fragment>}{e.to && <Fragment> to <QueueLink name={e.to} /></Fragment>}
+    {e.receive ? ` · receive ${e.receive}` : ""}{e.owner && <Fragment> · <T text={e.owner} /></Fragment>}{e.messageId && <Fragment> · <MessageLink id={e.messageId} /></Fragment>}
+    {e.newMessageId && <Fragment> → <MessageLink id={e.newMessageId} /></Fragment>}
+    {(e.class || e.text) && <span class="why"> {e.class && <b><T text={e.class} />: </b>}<T text={e.text ?? ""} /></span>}
+    {e.at && <span class="dim"> {age(now.value - Date.parse(e.at))} ago</span>}</Fragment>;
+}

@@ -1,0 +1,237 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+const opsID, opsSecret = "TQOPS00001", "a-secret-of-thirty-characters.."
+
+// keyed starts a server whose keys are in a file.
+func keyed(t *testing.T, keys string, args ...string) (s *server, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "keys.json")
+	writeKeys(t, path, keys)
+	return serve(t, []string{"TENAQ_CREDENTIALS=" + path}, args...), path
+}
+
+func writeKeys(t *testing.T, path, keys string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(`{"credentials": [`+keys+`]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opsKey is a key with some rights.
+func opsKey(allow string) string {
+	return fmt.Sprintf(`{"id": %q, "secret": %q, "name": "ops", "allow": [%s]}`, opsID, opsSecret, allow)
+}
+
+// fill types into the field of the page, or of the dialog, that has a label.
+func (b *tab) fill(label, text string) {
+	b.t.Helper()
+	field := fmt.Sprintf(`[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("label.field")].find((l) => l.querySelector("span").innerText.startsWith(%s))?.querySelector("input, textarea, select")`, quoted(label))
+	b.until("there is a field "+label, field)
+	eval[bool](b, fmt.Sprintf(`((f) => { f.value = %s; f.dispatchEvent(new Event("input", {bubbles: true})); f.dispatchEvent(new Event("change", {bubbles: true})); return true })(%s)`, quoted(text), field))
+}
+
+// asks clicks what opens a dialog, and waits for it.
+func (b *tab) asks(selector, text, title string) {
+	b.t.Helper()
+	b.click(selector, text)
+	b.until("the dialog "+title, fmt.Sprintf(`document.querySelector("dialog[open] h2")?.innerText.includes(%s)`, quoted(title)))
+}
+
+// submit waits until the dialog, or the form of the page, can be sent, and sends it.
+func (b *tab) submit() {
+	b.t.Helper()
+	const button = `(document.querySelector("dialog[open]") ?? document).querySelector("button[type=submit]")`
+	b.until("it can be sent", button+" && !"+button+".disabled")
+	eval[bool](b, "("+button+".click(), true)")
+}
+
+func (b *tab) signIn(id, secret string) {
+	b.t.Helper()
+	b.fill("Access key id", id)
+	b.fill("Secret access key", secret)
+	b.submit()
+}
+
+// Where requests must be signed, a person signs in with a key. The browser keeps no secret. The
+// session survives a reload and ends at sign-out. [CONSOLE-7, CONSOLE-10, CONSOLE-13]
+func TestSignIn(t *testing.T) {
+	s, path := keyed(t, opsKey(`"*"`))
+	b := s.open(t, "#/health")
+	b.sees("This server requires an access key")
+	b.judged("sign-in")
+	b.signIn(opsID, "nonsense-nonsense")
+	b.sees("do not belong to a key")
+	b.signIn(opsID, opsSecret)
+	b.sees("commits reach the disk") // the live stream has the session too
+	stored := eval[string](b, `JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href, document.documentElement.outerHTML])`)
+	if strings.Contains(stored, opsSecret) || eval[string](b, "document.cookie") != "" {
+		t.Errorf("a script can read the secret or the cookie: %s", stored)
+	}
+	b.do(chromedp.Reload())
+	b.sees("commits reach the disk")
+	b.click(".account summary", "ops")
+	b.judged("account")
+	b.goTo("#/log")
+	b.sees("SignIn")
+	b.click(".account .menu button", "Sign out")
+	b.sees("You have signed out")
+	if cookies := eval[string](b, `fetch("../v1/session").then((r) => r.json()).then((p) => p.code)`); cookies != "MissingAuthenticationToken" {
+		t.Errorf("after a sign-out the server says %s", cookies)
+	}
+	b.signIn(opsID, opsSecret)
+	b.sees("SignOut")
+	writeKeys(t, path, strings.Replace(opsKey(`"*"`), opsID, "TQOTHER001", 1))
+	if err := syscall.Kill(s.PID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("The session has ended, or its key has") // by itself
+	b.sees("Access key id")
+}
+
+// A page on another port of the same host is of the same site, so the browser sends it the cookie
+// of the console, and sends the cookie along with its requests. It can do nothing with either.
+// [CONSOLE-11]
+func TestOtherPort(t *testing.T) {
+	s, _ := keyed(t, opsKey(`"*"`))
+	seen := make(chan string, 100)
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Cookie")
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<link rel=icon href=data:,><p>evil</p>`)
+	}))
+	defer evil.Close()
+	b := s.open(t, "")
+	b.signIn(opsID, opsSecret)
+	b.sees("There is no queue yet")
+	b.asks("button", "Create a queue", "Create a queue")
+	b.fill("Name", "orders")
+	b.submit()
+	b.sees("Send a message")
+
+	b.visit(evil.URL)
+	b.sees("evil")
+	cookie := ""
+	for len(seen) > 0 {
+		cookie = max(cookie, <-seen)
+	}
+	if !strings.HasPrefix(cookie, "tenaq-session-") {
+		t.Fatalf("the rig is blind: the other port got no cookie, but %q", cookie)
+	}
+	for _, attempt := range []string{
+		`fetch("%s/v1/do/DeleteQueue", {method: "POST", credentials: "include", body: '{"QueueUrl":"orders"}', headers: {"Content-Type": "application/json"}})`,
+		`fetch("%s/v1/do/DeleteQueue", {method: "POST", mode: "no-cors", credentials: "include", body: '{"QueueUrl":"orders"}'})`,
+		`fetch("%s/v1/session", {method: "POST", mode: "no-cors", credentials: "include", body: '{"id":"TQOPS00001","secret":"x"}'})`,
+		`fetch("%s/v1/session", {method: "DELETE", credentials: "include"})`,
+		`fetch("%s/v1/queues", {credentials: "include"})`,
+		`new Promise((done) => { const f = document.createElement("form"); f.method = "post"; f.enctype = "text/plain"; f.action = "%s/v1/do/DeleteQueue"; const i = document.createElement("input"); i.name = '{"QueueUrl":"orders","x":"'; i.value = '"}'; f.append(i); const t = document.createElement("iframe"); t.name = "to"; f.target = "to"; document.body.append(t, f); f.submit(); t.onload = () => setTimeout(done, 100) })`,
+		`new Promise((done) => { const f = document.createElement("form"); f.method = "post"; f.action = "%s/?Action=DeleteQueue&QueueUrl=orders"; const t = document.createElement("iframe"); t.name = "to2"; f.target = "to2"; document.body.append(t, f); f.submit(); t.onload = () => setTimeout(done, 100) })`,
+		`new Promise((done) => { const i = new Image(); i.onload = i.onerror = done; i.src = "%s/?Action=DeleteQueue&QueueUrl=orders" })`,
+	} {
+		eval[string](b, fmt.Sprintf("("+attempt+").then(() => '', () => '')", s.URL()))
+	}
+	// what the other server can do itself, with the cookie that it was sent
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/do/DeleteQueue", strings.NewReader(`{"QueueUrl":"orders"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Cookie", cookie)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	r.Header.Set("Tenaq-Session", strings.SplitN(cookie, "=", 2)[1])
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 401 {
+		t.Errorf("the cookie alone: got %d", res.StatusCode)
+	}
+	b.mu.Lock()
+	b.complaints = nil // those of the other page
+	b.mu.Unlock()
+	b.visit(s.URL() + "/console/#/q/orders")
+	b.sees("Send a message") // the queue and the session are still there
+	b.mu.Lock()
+	b.complaints = nil
+	b.mu.Unlock()
+
+	// a session of another key, put into the browser from the other port, is not used
+	eval[bool](b, `(history.pushState, true)`)
+	name := strings.SplitN(cookie, "=", 2)[0]
+	if err := setCookie(b.ctx, name, "another-session", s.URL()); err != nil {
+		t.Fatal(err)
+	}
+	b.click("button", "Refresh")
+	b.sees("The session has ended")
+}
+
+func setCookie(ctx context.Context, name, value, url string) error {
+	_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value, URL: url, HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict})
+	return err
+}
+
+// Where the console is read-only, or the key lacks a right, the buttons are absent, and the server
+// refuses what a page asks for all the same. [CONSOLE-14]
+func TestNoRight(t *testing.T) {
+	const looks = `"tenaq:List*", "tenaq:Get*", "tenaq:Peek*", "tenaq:Search*"`
+	for _, test := range []struct {
+		name, allow string
+		args        []string
+		refusal     string
+	}{
+		{"read-only", `"*"`, []string{"--console-read-only"}, "The console of this server is read-only"},
+		{"rights", looks, nil, "is not authorized to perform"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serve(t, nil)
+			s.shopOf()
+			dir := s.DataDir()
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			k, _ := keyed(t, opsKey(test.allow), append(test.args, "--data-dir", dir)...)
+			b := k.open(t, "")
+			b.signIn(opsID, opsSecret)
+			for _, page := range [][2]string{{"#/", "orders"}, {"#/q/orders", "Where messages go"}, {"#/q/orders/settings", "VisibilityTimeout"}, {"#/q/orders-dlq/dead", "kinds of failure"}, {"#/tasks/mails:2", "Which messages"}, {"#/alarms", "Alarms"}, {"#/q/orders/messages", "loaded"}} {
+				b.goTo(page[0])
+				b.sees(page[1])
+				switch page[0] {
+				case "#/q/orders-dlq/dead":
+					b.click(".kindhead", "CardDeclined")
+				case "#/q/orders/messages":
+					b.click("a[data-row]", "")
+					b.sees("Timeline")
+				}
+				if found := eval[string](b, `[...document.querySelectorAll("main button:not(.sort)")].map((e) => e.innerText).filter((t) => /Send|Pause|Resume|Purge|Delete|Create|Park|Move|Edit|Change|Set|Cancel|Acknowledge|Silence/.test(t)).join(", ")`); found != "" {
+					t.Errorf("%s has %s", page[0], found)
+				}
+			}
+			for path, body := range map[string]string{
+				"do/SendMessage": `{"QueueUrl":"orders","MessageBody":"x"}`, "do/PurgeQueue": `{"QueueUrl":"orders"}`, "do/DeleteQueue": `{"QueueUrl":"orders"}`, "do/CreateQueue": `{"QueueName":"new"}`,
+				"do/TagQueue": `{"QueueUrl":"orders","Tags":{"a":"b"}}`, "do/UntagQueue": `{"QueueUrl":"orders","TagKeys":["a"]}`, "do/SetQueueAttributes": `{"QueueUrl":"orders","Attributes":{"DelaySeconds":"1"}}`,
+				"tasks": `{"queue":"orders-dlq","do":"delete","confirm":1}`, "tasks/mails:2/cancel": `{}`, "tasks/mails:2/pause": `{}`, "tasks/mails:2/rate": `{"rate":1}`,
+				"replace": `{"queue":"orders-dlq","place":"x"}`, "alarms/silence": `{"match":"*","for":"1h"}`, "alarms/acknowledge": `{"alarm":"x"}`,
+			} {
+				got := eval[string](b, fmt.Sprintf(`fetch("../v1/%s", {method: "POST", body: %s, headers: {"Content-Type": "application/json", "Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then(async (r) => r.status + " " + (await r.json()).message)`, path, quoted(body)))
+				if !strings.HasPrefix(got, "403 ") || !strings.Contains(got, test.refusal) {
+					t.Errorf("%s: got %s", path, got)
+				}
+			}
+		})
+	}
+}
