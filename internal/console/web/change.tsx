@@ -20,6 +20,7 @@ export function Act({ title, label, danger, ready = true, commands, act, childre
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
+    dialog.current?.querySelector<HTMLElement>(".field :is(textarea, input)")?.focus();
     return () => before?.isConnected && before.focus();
   }, []);
   const submit = async (e: Event) => {
@@ -94,16 +95,16 @@ interface Row {
 
 const rowsOf = (of?: Record<string, Attribute>): Row[] => Object.entries(of ?? {}).map(([name, a]) => ({ name, type: a.type, value: a.value ?? "", base64: a.base64 }));
 
-function Attributes({ rows, set }: { rows: Row[]; set(rows: Row[]): void }) {
-  const put = (i: number, to: Partial<Row>) => set(rows.map((r, n) => (n === i ? { ...r, ...to } : r)));
+function Attributes({ rows, set }: { rows: Row[]; set(change: (rows: Row[]) => Row[]): void }) {
+  const put = (i: number, to: Partial<Row>) => set((rows) => rows.map((r, n) => (n === i ? { ...r, ...to } : r)));
   return <div class="field"><span>Attributes</span>
     {rows.map((r, i) => <div class="attr" key={i}>
       <input aria-label={`Name of attribute ${i + 1}`} value={r.name} placeholder="name" onInput={(e) => put(i, { name: e.currentTarget.value })} />
       <select aria-label={`Type of attribute ${i + 1}`} value={r.type} disabled={r.base64 !== undefined} onChange={(e) => put(i, { type: e.currentTarget.value })}>
         {[...new Set(["String", "Number", r.type])].map((t) => <option key={t}>{plain(t)}</option>)}</select>
       <input aria-label={`Value of attribute ${i + 1}`} value={r.base64 === undefined ? r.value : "(bytes)"} disabled={r.base64 !== undefined} placeholder="value" onInput={(e) => put(i, { value: e.currentTarget.value })} />
-      <button type="button" class="small" aria-label={`Remove attribute ${i + 1}`} onClick={() => set(rows.filter((_, n) => n !== i))}>×</button></div>)}
-    <div><button type="button" class="small" onClick={() => set([...rows, { name: "", type: "String", value: "" }])}>Add an attribute</button></div></div>;
+      <button type="button" class="small" aria-label={`Remove attribute ${i + 1}`} onClick={() => set((rows) => rows.filter((_, n) => n !== i))}>×</button></div>)}
+    <div><button type="button" class="small" onClick={() => set((rows) => [...rows, { name: "", type: "String", value: "" }])}>Add an attribute</button></div></div>;
 }
 
 // Send sends a message, perhaps like another one.

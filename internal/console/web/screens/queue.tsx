@@ -49,7 +49,7 @@ function Actions({ d }: { d: QueueDetail }) {
   const is = paused in d.tags;
   const pause = () => act("TagQueue", { QueueUrl: d.name, Tags: { [paused]: "true" } }), resume = () => act("UntagQueue", { QueueUrl: d.name, TagKeys: [paused] });
   return <div class="acts">
-    {can("sqs:SendMessage") && <button type="button" class="primary" onClick={() => void ask((c) => <c.Send queue={d.name} fifo={d.fifo} />)}>Send a message</button>}
+    {can("sqs:SendMessage") && <button type="button" class={d.deadLettersOf ? "" : "primary"} onClick={() => void ask((c) => <c.Send queue={d.name} fifo={d.fifo} />)}>Send a message</button>}
     {can("sqs:TagQueue", "sqs:UntagQueue") && <button type="button" onClick={() => void (is
       ? attempt(resume, { text: `Resumed ${d.name}.`, undo: pause }) : attempt(pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
     {can("sqs:PurgeQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge />)}>Purge…</button>}

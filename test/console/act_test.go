@@ -1,0 +1,435 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// logged waits until the action log has an entry, and returns its text.
+func (s *server) logged(name, about string) {
+	s.t.Helper()
+	var list struct {
+		Actions []struct{ Action, About, By, Text string }
+	}
+	s.ask("/v1/actions?limit=100", nil, &list)
+	for _, a := range list.Actions {
+		if a.Action == name && a.About == about {
+			return
+		}
+	}
+	s.t.Errorf("the action log has no %s of %s: %+v", name, about, list.Actions)
+}
+
+// shows fails unless the dialog shows a command. [CONSOLE-15]
+func (b *tab) shows(command string) {
+	b.t.Helper()
+	eval[bool](b, `(document.querySelector("dialog[open] details.same").open = true)`)
+	b.until("the dialog shows "+command, fmt.Sprintf(`document.querySelector("dialog[open] .commands")?.innerText.includes(%s)`, quoted(command)))
+}
+
+// depth is how many messages a queue has in each state.
+func (s *server) depth(queue string) string {
+	s.t.Helper()
+	var q struct{ Visible, InFlight, Delayed int }
+	s.ask("/v1/queues/"+queue, nil, &q)
+	return fmt.Sprint(q.Visible, q.InFlight, q.Delayed)
+}
+
+// From an empty server to a message in a queue, and the same again, changed. [CONSOLE-15]
+func TestCreateAndSend(t *testing.T) {
+	s := serve(t, nil)
+	b := s.open(t, "")
+	b.sees("There is no queue yet")
+	b.asks("main button", "Create a queue", "Create a queue")
+	b.fill("Name", "orders")
+	b.shows("tenaq queue create orders --dead-letter orders-dlq --max-receives 5")
+	b.judged("create")
+	b.submit()
+	b.sees("After 5 receives")
+	s.logged("CreateQueue", "orders")
+	s.logged("CreateQueue", "orders-dlq")
+	b.asks("button", "Send a message", "Send a message to orders")
+	body := `{"id": ` + exact + `, "text": "it's"}`
+	b.fill("Body", body)
+	b.sees("valid JSON")
+	b.click("dialog[open] button", "Add an attribute")
+	eval[bool](b, `(() => { const [n, v] = document.querySelectorAll("dialog[open] .attr input"); for (const [e, t] of [[n, "tenant"], [v, "7"]]) { e.value = t; e.dispatchEvent(new Event("input", {bubbles: true})) } return true })()`)
+	b.shows("--attribute 'tenant=7'")
+	b.judged("send")
+	b.submit()
+	b.sees("Sent to orders")
+	b.click(".toast a", "Show the message")
+	b.sees(exact)
+	b.sees("tenant")
+	s.logged("SendMessage", "orders")
+	b.asks("button", "Send like this", "Send a message to orders")
+	eval[bool](b, fmt.Sprintf(`(() => { const t = document.querySelector("dialog[open] textarea"); if (t.value !== %s) throw new Error(t.value); return true })()`, quoted(body)))
+	b.submit()
+	b.sees("Sent to orders")
+	got := s.receive("orders", object{"MessageAttributeNames": []string{"All"}})
+	if len(got) != 2 || got[0].Body != body || got[1].Body != body {
+		t.Errorf("the queue has %+v, want two of %s", got, body)
+	}
+}
+
+// A body with other line ends than a browser has is sent again as it was, and a body that the
+// server refuses stays in the dialog with the reason. [CONSOLE-6]
+func TestSendLikeThis(t *testing.T) {
+	s := serve(t, nil)
+	s.create("lines.fifo", object{"FifoQueue": "true", "ContentBasedDeduplication": "false"}, nil)
+	const body = "a\r\nb\rc\n\u202e"
+	id := s.send("lines.fifo", body, object{"MessageGroupId": "g", "MessageDeduplicationId": "1",
+		"MessageAttributes": object{"raw": object{"DataType": "Binary.x", "BinaryValue": "AAEC/w=="}}})
+	b := s.open(t, "#/m/"+id)
+	b.asks("button", "Send like this", "Send a message to lines.fifo")
+	b.submit()
+	b.sees("ContentBasedDeduplication") // refused, because it needs an id
+	b.fill("Deduplication id", "2")
+	b.submit()
+	b.sees("Sent to lines.fifo")
+	for _, m := range s.receive("lines.fifo", nil) {
+		if m.Body != body {
+			t.Errorf("%s has the body %q, want %q", m.MessageId, m.Body, body)
+		}
+	}
+	if got := s.depth("lines.fifo"); got != "0 2 0" {
+		t.Errorf("the queue has %s", got)
+	}
+}
+
+// A queue is paused, resumed, changed, tagged, purged and deleted. What cannot be undone asks for
+// its name. [CONSOLE-15, CONSOLE-16]
+func TestQueueActions(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "#/q/mails")
+	b.click("button", "Pause delivery")
+	b.sees("delivery is paused")
+	if got := s.receive("mails", nil); len(got) > 0 {
+		t.Errorf("a paused queue delivers %d messages", len(got))
+	}
+	b.judged("paused")
+	b.click(".toast button", "Undo")
+	b.until("it is resumed", `!document.body.innerText.includes("delivery is paused") && [...document.querySelectorAll("button")].some((e) => e.innerText === "Pause delivery")`)
+	s.logged("TagQueue", "mails")
+	s.logged("UntagQueue", "mails")
+
+	b.goTo("#/q/mails/settings")
+	b.asks("button", "Change", "Settings of mails")
+	b.fill("VisibilityTimeout", "77")
+	b.shows("tenaq queue set mails --attribute 'VisibilityTimeout=77'")
+	b.submit()
+	b.sees("(77 s)")
+	b.asks("button", "Set a tag", "Set a tag of mails")
+	b.fill("Key", "tenaq:history")
+	b.fill("Value", "nonsense")
+	b.submit()
+	b.until("a refusal stays in the dialog", `document.querySelector("dialog[open] .problem")`)
+	b.fill("Value", "7d")
+	b.submit()
+	b.sees("Set the tag tenaq:history")
+
+	b.goTo("#/q/mails")
+	b.asks("button", "Purge", "Purge mails")
+	b.sees("12 messages")
+	b.shows("tenaq queue purge mails --yes")
+	disabled := `document.querySelector("dialog[open] button[type=submit]").disabled`
+	b.fill("To confirm", "mail")
+	if !eval[bool](b, disabled) {
+		t.Error("a wrong name purges the queue")
+	}
+	b.judged("purge")
+	b.press("\x1b")
+	b.until("closed", `!document.querySelector("dialog[open]")`)
+	if got := s.depth("mails"); got != "12 0 0" {
+		t.Errorf("before a purge the queue has %s", got)
+	}
+	b.asks("button", "Purge", "Purge mails")
+	b.fill("To confirm", "mails")
+	b.submit()
+	b.sees("Purged mails")
+	if got := s.depth("mails"); got != "0 0 0" {
+		t.Errorf("after a purge the queue has %s", got)
+	}
+	b.asks("button", "Delete", "Delete mails")
+	b.fill("To confirm", "mails")
+	b.submit()
+	b.sees("Deleted mails")
+	s.logged("PurgeQueue", "mails")
+	s.logged("DeleteQueue", "mails")
+	b.goTo("#/log")
+	b.sees("DeleteQueue")
+}
+
+// Dead letters of one kind go back, are parked, moved, corrected and deleted: first they are
+// counted, and then a task takes no more than that. [CONSOLE-15, CONSOLE-16]
+func TestTriage(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "#/q/orders-dlq/dead")
+	kind := func(text string) {
+		t.Helper()
+		b.goTo("#/q/orders-dlq/dead")
+		b.until("the kind is there", fmt.Sprintf(`[...document.querySelectorAll(".kindhead")].some((e) => e.innerText.includes(%s))`, quoted(text)))
+		if !eval[bool](b, fmt.Sprintf(`[...document.querySelectorAll(".kindhead")].find((e) => e.innerText.includes(%s)).getAttribute("aria-expanded") === "true"`, quoted(text))) {
+			b.click(".kindhead", text)
+		}
+	}
+	counted := func(text string) {
+		t.Helper()
+		b.until("it counts "+text, fmt.Sprintf(`document.querySelector("dialog[open] .counted")?.innerText.startsWith(%s)`, quoted(text)))
+	}
+	kind("CardDeclined")
+	b.judged("triage")
+	b.asks(".kindbody button", "Edit and send one", "Edit and send")
+	b.fill("Body", `{"order": 1}`)
+	b.shows("tenaq dead edit orders-dlq")
+	b.judged("edit")
+	b.submit()
+	b.sees("the original is gone")
+
+	kind("CardDeclined")
+	b.asks(".kindbody button", "Send back", "Send back")
+	counted("5 messages")
+	b.until("there are samples", `document.querySelectorAll("dialog[open] .samples li").length === 3`)
+	b.shows("--rate 10 --yes")
+	b.judged("dry-run")
+	b.fill("Messages per second", "1")
+	b.fill("Note", "the bank is back")
+	b.submit()
+	b.sees("left")
+	b.judged("task-running")
+	b.click("button", "Pause")
+	b.sees("paused")
+	b.asks("button", "Change the rate", "Rate of")
+	b.fill("Messages per second", "100")
+	b.submit()
+	b.sees("Changed the rate")
+	b.click("main button", "Resume")
+	b.sees("completed")
+	b.sees("the bank is back")
+
+	kind("Timeout")
+	b.asks(".kindbody button", "Park", "Park")
+	counted("3 messages")
+	b.sees("There is no queue orders-parking")
+	b.click("dialog[open] button", "Create it")
+	b.until("it is there", `!document.querySelector("dialog[open]").innerText.includes("There is no queue")`)
+	b.shows("tenaq dead park orders-dlq --kind")
+	b.submit()
+	b.sees("completed")
+	if got := s.depth("orders-parking"); got != "3 0 0" {
+		t.Errorf("the parking queue has %s", got)
+	}
+	if got := s.depth("orders-dlq"); got != "0 0 0" {
+		t.Errorf("the dead-letter queue has %s", got)
+	}
+
+	b.goTo("#/q/orders-parking/dead")
+	b.asks(".triage button", "Delete all", "Delete")
+	counted("3 messages")
+	s.send("orders-parking", "it comes later", nil)
+	b.fill("To confirm", "4")
+	if !eval[bool](b, `document.querySelector("dialog[open] button[type=submit]").disabled`) {
+		t.Error("a wrong count deletes")
+	}
+	b.fill("To confirm", "3")
+	b.shows("--confirm 3 --yes")
+	b.submit()
+	b.sees("completed")
+	if got := s.depth("orders-parking"); got != "1 0 0" {
+		t.Errorf("after three were deleted the queue has %s", got)
+	}
+	b.goTo("#/q/orders-parking/dead")
+	b.asks(".triage button", "Move all to", "Move")
+	counted("1 message")
+	b.fill("Queue", "returns")
+	b.fill("Messages per second", "1")
+	b.submit()
+	b.sees("completed")
+	s.logged("StartTask", "orders-parking:5")
+	b.goTo("#/log")
+	b.sees("the bank is back")
+}
+
+// A task that runs is cancelled: what it has done stays, and so does what it has not. [CONSOLE-15]
+func TestCancelTask(t *testing.T) {
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	for i := range 30 {
+		s.send("orders", fmt.Sprint(i), nil)
+	}
+	s.create("later", nil, nil)
+	b := s.open(t, "#/q/orders/dead")
+	b.asks(".triage button", "Move all to", "Move")
+	b.fill("Queue", "later")
+	b.fill("Messages per second", "1")
+	b.submit()
+	b.until("some have moved", `document.querySelector(".progress")?.innerText.match(/^[1-9]/)`)
+	b.click("button", "Cancel the task")
+	b.sees("cancelled")
+	var t1 struct{ Done int }
+	s.ask("/v1/tasks/orders:1", nil, &t1)
+	if here, there := s.depth("orders"), s.depth("later"); here != fmt.Sprintf("%d 0 0", 30-t1.Done) || there != fmt.Sprintf("%d 0 0", t1.Done) {
+		t.Errorf("%d of 30 were moved: %s and %s are left", t1.Done, here, there)
+	}
+}
+
+// An alarm is acknowledged, and silenced with a way back. [CONSOLE-15]
+func TestAlarmActions(t *testing.T) {
+	s := serve(t, nil, "--alarm-minute", "1s")
+	s.create("orders-dlq", nil, nil)
+	s.create("orders", object{"RedrivePolicy": redriveTo("orders-dlq", 1), "VisibilityTimeout": "0"}, nil)
+	s.send("orders", "x", nil)
+	s.receive("orders", nil)
+	s.receive("orders", nil)
+	b := s.open(t, "#/alarms")
+	b.until("there is an alarm", `document.querySelector(".alarmbox.raised")`)
+	b.judged("alarm")
+	b.asks("button", "Silence", "Silence alarms")
+	b.fill("For", "90m")
+	b.fill("Reason", "the bank is down")
+	b.shows("tenaq alarms silence orders-dlq/dead-letters --for 90m --reason 'the bank is down'")
+	b.submit()
+	b.sees("silenced until")
+	b.click(".toast button", "Undo")
+	b.until("the silence has ended", `!document.body.innerText.includes("silenced until")`)
+	b.click("button", "Acknowledge")
+	b.sees("acknowledged")
+	s.logged("SilenceAlarms", "orders-dlq/dead-letters")
+	s.logged("AcknowledgeAlarm", "orders-dlq/dead-letters")
+	b.goTo("#/log")
+	b.sees("the bank is down")
+}
+
+// The search finds work by a message id, a lineage id and a key, and shows its life.
+func TestTrace(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "")
+	b.sees("invoices.fifo")
+	find := func(text string) {
+		t.Helper()
+		b.press("/")
+		b.until("the search has the focus", `document.activeElement.id === "search"`)
+		eval[bool](b, fmt.Sprintf(`(document.activeElement.value = %s, true)`, quoted(text)))
+		b.press("\r")
+	}
+	find(s.dead)
+	b.sees("What happened")
+	b.sees("dead letter")
+	b.sees("in orders-dlq")
+	b.judged("trace")
+	text, err := json.Marshal(object{"key": "order-42"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.send("mails", "{}", object{"MessageAttributes": object{"tenaq": object{"DataType": "String", "StringValue": string(text)}}})
+	find("order-42")
+	b.sees("Life of order-42")
+	b.until("its message is there", fmt.Sprintf(`[...document.querySelectorAll("main a")].some((a) => a.getAttribute("href") === "#/m/" + %s) || document.body.innerText.includes("Nothing is known")`, quoted(id)))
+	find("nothing-has-this-key")
+	b.sees("Nothing is known of this work")
+	find("orders")
+	b.sees("2 of 5 queues")
+}
+
+// What a person types or what a queue contains stays text in the dialogs. [CONSOLE-6]
+func TestHostileDialogs(t *testing.T) {
+	s := serve(t, nil)
+	s.create("hostile", nil, nil)
+	lines := corpus(t)
+	id := s.send("hostile", strings.Join(lines, "\n"), object{"MessageAttributes": object{"__proto__": object{"DataType": "String", "StringValue": lines[0]}}})
+	b := s.open(t, "#/m/"+id)
+	for _, d := range [][2]string{{"Send like this", "Send a message"}, {"Edit and send", "Edit and send"}} {
+		b.asks("button", d[0], d[1])
+		b.until("the body is there", `document.querySelector("dialog[open] textarea")`)
+		b.harmless(d[0])
+		b.press("\x1b")
+		b.until("closed", `!document.querySelector("dialog[open]")`)
+	}
+	b.goTo("#/q/hostile/settings")
+	for _, line := range lines {
+		b.asks("button", "Set a tag", "Set a tag")
+		b.fill("Key", line)
+		b.fill("Value", line)
+		b.harmless(line)
+		b.press("\x1b")
+		b.until("closed", `!document.querySelector("dialog[open]")`)
+	}
+	for i, line := range lines[:8] {
+		b.goTo("#/trace/" + strings.ReplaceAll(strings.ReplaceAll(line, "%", "%25"), "/", "%2F"))
+		b.until("it was looked for", `/Nothing is known|Value/.test(document.body.innerText)`)
+		b.harmless(fmt.Sprintf("trace of line %d", i))
+	}
+}
+
+// The five jobs of the console are done with the keyboard alone: keys are pressed, and nothing is
+// clicked.
+func TestActByKeyboard(t *testing.T) {
+	s := newShop(t)
+	b := s.open(t, "#/q/mails")
+	// on moves the focus with Tab until it is on what has a text
+	on := func(text string) {
+		t.Helper()
+		for range 80 {
+			if eval[bool](b, fmt.Sprintf(`document.activeElement !== document.body && document.activeElement.id !== "main" && (document.activeElement.innerText || document.activeElement.closest("label")?.innerText || "").includes(%s)`, quoted(text))) {
+				return
+			}
+			b.press("\t")
+		}
+		t.Fatalf("Tab does not reach %s", text)
+	}
+	b.sees("Send a message")
+	on("Send a message")
+	b.press("\r")
+	b.until("the dialog is open", `document.querySelector("dialog[open] textarea")`)
+	on("Body")
+	b.do(chromedp.KeyEvent("x"))
+	for range 4 {
+		b.press("\t")
+	}
+	on("Send")
+	b.until("Send has the focus", `document.activeElement.type === "submit" || document.activeElement.innerText.includes("Send")`)
+	b.press("\r")
+	b.sees("Sent to mails")
+	on("Pause delivery")
+	b.press("\r")
+	b.sees("delivery is paused")
+	b.press("g", "d")
+	b.until("dead letters", `document.querySelector("[data-row]")?.innerText === "orders-dlq"`)
+	b.press("j", "\r")
+	b.sees("CardDeclined")
+	b.press("j", "\r")
+	on("Delete…")
+	b.press("\r")
+	b.until("it counts", `document.querySelector("dialog[open] .counted")?.innerText.startsWith("6 messages")`)
+	on("To confirm")
+	b.press("6")
+	on("Delete 6 messages")
+	b.press("\r")
+	b.sees("completed")
+	if got := s.depth("orders-dlq"); got != "3 0 0" {
+		t.Errorf("the dead-letter queue has %s", got)
+	}
+}
+
+// The picture of the README shows a server like that of the demo.
+func TestPicture(t *testing.T) {
+	dir := os.Getenv("TENAQ_SCREENSHOTS")
+	if dir == "" {
+		t.Skip("no folder for screenshots")
+	}
+	s := newShop(t)
+	b := s.open(t, "#/q/orders-dlq/dead")
+	b.size(1280, 800)
+	b.click(".kindhead", "CardDeclined")
+	b.sees("Edit and send one")
+	b.shoot("picture")
+	if _, err := os.Stat(filepath.Join(dir, "picture.png")); err != nil {
+		t.Error(err)
+	}
+}
