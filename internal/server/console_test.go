@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -155,5 +156,54 @@ func TestConsoleOfNodes(t *testing.T) {
 		if status, body := visit(t, "GET", s.ConsoleURL()); status != 200 || !strings.Contains(body, "<noscript>") {
 			t.Errorf("node %d answers %d", i, status)
 		}
+	}
+}
+
+// Some actions of SQS are answered in plain JSON, with the name of a queue for its URL, and no
+// other. [V1-14, V1-5]
+func TestDo(t *testing.T) {
+	s, stop := run(t, config(t))
+	defer func() { _ = stop() }()
+	for _, test := range []struct {
+		action, kind, body string
+		status             int
+		part               string
+	}{
+		{"CreateQueue", "application/json", `{"QueueName":"orders"}`, 200, `"QueueUrl":"` + s.URL() + `/000000000000/orders"`},
+		{"SendMessage", "application/json", `{"QueueUrl":"orders","MessageBody":"x"}`, 200, `"MD5OfMessageBody"`},
+		{"TagQueue", "application/json; charset=utf-8", `{"QueueUrl":"orders","Tags":{"team":"a"}}`, 200, "{}"},
+		{"TagQueue", "application/json", `{"QueueUrl":"orders","Tags":{"tenaq:rate":"x"}}`, 400, "tenaq:rate"},
+		{"SetQueueAttributes", "application/json", `{"QueueUrl":"` + s.URL() + `/000000000000/orders","Attributes":{"DelaySeconds":"1"}}`, 200, "{}"},
+		{"UntagQueue", "application/json", `{"QueueUrl":"orders","TagKeys":["team"]}`, 200, "{}"},
+		{"PurgeQueue", "application/json", `{"QueueUrl":"orders"}`, 200, "{}"},
+		{"PurgeQueue", "application/json", `{"QueueUrl":"orders"}`, 403, "PurgeQueueInProgress"},
+		{"PurgeQueue", "application/json", `{}`, 400, "QueueUrl"},
+		{"PurgeQueue", "application/json", `[`, 400, ""},
+		{"PurgeQueue", "application/json", ``, 400, ""},
+		{"PurgeQueue", "text/plain", `{"QueueUrl":"orders"}`, 400, "Content-Type"},
+		{"DeleteQueue", "application/x-www-form-urlencoded", `QueueUrl=orders`, 400, "Content-Type"},
+		{"ReceiveMessage", "application/json", `{"QueueUrl":"orders"}`, 400, "Must be SendMessage"},
+		{"AddPermission", "application/json", `{"QueueUrl":"orders"}`, 400, "Must be SendMessage"},
+		{"DeleteQueue", "application/json", `{"QueueUrl":"none"}`, 404, "NonExistentQueue"},
+		{"DeleteQueue", "application/json", `{"QueueUrl":"orders"}`, 200, "{}"},
+	} {
+		res, err := http.Post(s.URL()+"/v1/do/"+test.action, test.kind, strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != test.status || !strings.Contains(string(text), test.part) {
+			t.Errorf("%s %s: got %d %s %v, want %d %s", test.action, test.body, res.StatusCode, text, err, test.status, test.part)
+		}
+	}
+	_, log := visit(t, "GET", s.URL()+"/v1/actions")
+	for _, entry := range []string{`"action":"CreateQueue","about":"orders"`, `"action":"DeleteQueue","about":"orders"`, `"action":"SendMessage","about":"orders","text":"message `} {
+		if !strings.Contains(log, entry) {
+			t.Errorf("the action log has no %s: %s", entry, log)
+		}
+	}
+	if strings.Count(log, `"action"`) != 7 {
+		t.Errorf("the action log has refusals: %s", log)
 	}
 }

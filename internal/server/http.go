@@ -36,7 +36,8 @@ func (s *Server) services() http.Handler {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, absent http.Handler) {
 	v := s.writer.Load()
 	switch {
-	case s.node != nil && v1.IsCluster(r) && (v != nil || r.Method == http.MethodGet):
+	case s.node != nil && v1.IsCluster(r) &&
+		(v != nil || r.Method == http.MethodGet && !auth.IsSession(r)): // the leader knows sessions
 		s.cluster.ServeHTTP(w, r)
 	case v != nil:
 		v.ServeHTTP(w, r)

@@ -103,7 +103,7 @@ func TestLive(t *testing.T) {
 	for i := range 20 {
 		s.send("orders", fmt.Sprint(i), nil)
 	}
-	b.until("they are counted", `document.querySelector(".figure .value").innerText === "20"`)
+	b.until("they are counted", `document.querySelector(".figure .value")?.innerText === "20"`)
 	b.click("summary", "")
 	b.until("the table has them", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0)`)
 	b.press(" ")
@@ -114,7 +114,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("a paused page shows %s", got)
 	}
 	b.press(" ")
-	b.until("it goes on", `document.querySelector(".figure .value").innerText === "21"`)
+	b.until("it goes on", `document.querySelector(".figure .value")?.innerText === "21"`)
 	b.press("t")
 	b.sees("UTC")
 }
@@ -142,7 +142,7 @@ func TestRestart(t *testing.T) {
 	s.send("orders", "two", nil)
 	back := time.Now()
 	b.until("the banner has gone", `!document.querySelector(".banner") && document.querySelector(".connection.good")`)
-	b.until("the numbers are right", `document.querySelector(".figure .value").innerText === "2"`)
+	b.until("the numbers are right", `document.querySelector(".figure .value")?.innerText === "2"`)
 	t.Logf("right numbers %v after the server was back", time.Since(back).Round(10*time.Millisecond))
 	b.goTo("#/health")
 	b.sees("Restarts since the page was opened")

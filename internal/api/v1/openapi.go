@@ -85,9 +85,10 @@ func (r *route) describe(s *schemas) schema {
 		operation["parameters"] = parameters
 	}
 	if r.raw {
-		operation["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{
-			"schema": schema{"type": "object",
-				"description": "The request of the action in AWS JSON 1.0."}}}}
+		body := schema{"type": "object",
+			"description": "The request of the action in AWS JSON 1.0."}
+		operation["requestBody"] = schema{"required": true,
+			"content": schema{"application/json": schema{"schema": body}}}
 	}
 	if r.input.body {
 		body := s.object(r.input.typ)

@@ -84,7 +84,9 @@ func (b *browser) signsIn(t *testing.T, key string) session {
 	return s
 }
 
-func signIn(key string) string { return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%[1]s"}`, key) }
+func signIn(key string) string {
+	return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%[1]s"}`, key)
+}
 
 // A session has the rights of its key, and its cookie is kept from scripts. It makes no token.
 // [CONSOLE-10]
@@ -173,13 +175,16 @@ func TestSignInFromElsewhere(t *testing.T) {
 		*browser
 		want int
 	}{
-		"cross-site":            {b.of(func(b *browser) { b.site = "cross-site" }), 403},
-		"same-site":             {b.of(func(b *browser) { b.site = "same-site" }), 403},
-		"no browser":            {b.of(func(b *browser) { b.site = "" }), 403},
-		"another origin":        {b.of(func(b *browser) { b.site, b.origin = "", "http://127.0.0.1:8000" }), 403},
-		"another machine":       {b.of(func(b *browser) { b.remote = "192.0.2.1:5000" }), 403},
-		"a rebound name":        {b.of(func(b *browser) { b.host = "evil.example:9324" }), 403},
-		"TLS ended by a proxy":  {b.of(func(b *browser) { b.host, b.origin, b.remote = "q.example.com", "https://q.example.com", "192.0.2.1:5000" }), 200},
+		"cross-site":      {b.of(func(b *browser) { b.site = "cross-site" }), 403},
+		"same-site":       {b.of(func(b *browser) { b.site = "same-site" }), 403},
+		"no browser":      {b.of(func(b *browser) { b.site = "" }), 403},
+		"another origin":  {b.of(func(b *browser) { b.site, b.origin = "", "http://127.0.0.1:8000" }), 403},
+		"another machine": {b.of(func(b *browser) { b.host = "queue.example.com:9324" }), 403},
+		"a container":     {b.of(func(b *browser) { b.remote = "172.17.0.1:5000" }), 200},
+		"a rebound name":  {b.of(func(b *browser) { b.host = "evil.example:9324" }), 403},
+		"TLS ended by a proxy": {b.of(func(b *browser) {
+			b.host, b.origin, b.remote = "q.example.com", "https://q.example.com", "192.0.2.1:5000"
+		}), 200},
 		"another name of it":    {b.of(func(b *browser) { b.host = "localhost:9324" }), 200},
 		"its origin, no header": {b.of(func(b *browser) { b.site, b.origin = "", "http://127.0.0.1:9324" }), 200},
 	} {
@@ -285,7 +290,9 @@ func TestFailedSignIns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newKeyed(t, keyOf("TQALL001", "*", ""), keyOf("TQTWO001", "*", "")).browse(t, auth.Config{})
 		from := func(address string) *browser {
-			return b.of(func(b *browser) { b.remote, b.origin, b.cookies = address, "https://127.0.0.1:9324", map[string]string{} })
+			return b.of(func(b *browser) {
+				b.remote, b.origin, b.cookies = address, "https://127.0.0.1:9324", map[string]string{}
+			})
 		}
 		expect := func(b *browser, body string, want int, part string) {
 			t.Helper()
@@ -400,7 +407,9 @@ func TestChangeFromElsewhereWithoutKeys(t *testing.T) {
 		{"Sec-Fetch-Site", "same-origin", 200}, {"Sec-Fetch-Site", "cross-site", 403}, {"Sec-Fetch-Site", "same-site", 403},
 		{"Origin", "http://localhost:8000", 403}, {"Origin", "http://localhost", 200}, {"Origin", "null", 403}, {"X", "", 200},
 	} {
-		w.cfg.SQS = func(context.Context, http.ResponseWriter, *http.Request, auth.Principal, string, []byte) ([]byte, error) { return nil, nil }
+		w.cfg.SQS = func(context.Context, http.ResponseWriter, *http.Request, auth.Principal, string, []byte) ([]byte, error) {
+			return nil, nil
+		}
 		r := httptest.NewRequest("POST", "http://localhost/v1/do/PurgeQueue", strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set(test.header, test.value)

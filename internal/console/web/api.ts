@@ -44,8 +44,7 @@ export async function request(path: string, query?: Query, init: RequestInit = {
     problem = await response.json();
   } catch { /* a proxy answered */ }
   const text = problem.message ?? `The server answered ${response.status}.`;
-  // a node of a cluster does not know the sessions of the one that leads
-  if (!path.startsWith("/cluster") && (problem.code === "SessionEnded" || problem.code === "MissingAuthenticationToken")) signedOut(text);
+  if (problem.code === "SessionEnded" || problem.code === "MissingAuthenticationToken") signedOut(text);
   throw new Failed(response.status, problem.code ?? "", text);
 }
 

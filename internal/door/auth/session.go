@@ -98,8 +98,8 @@ func IsSignIn(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Path == signInPath
 }
 
-// isSession reports whether a request claims to be of a session. A signature or a token in it wins.
-func isSession(r *http.Request) bool {
+// IsSession reports whether a request claims to be of a session. A signature or a token in it wins.
+func IsSession(r *http.Request) bool {
 	return len(r.Header[ProofHeader]) > 0 && len(r.Header["Authorization"]) == 0 &&
 		!strings.Contains(r.URL.RawQuery, "X-Amz-")
 }
@@ -136,10 +136,10 @@ func (d *Door) authenticatePage(r *http.Request) (Pending, error) {
 		return Pending{}, errSession
 	}
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip, _ := netip.ParseAddr(address)
-	if err != nil || !isSecure(r) && !(ip.Unmap().IsLoopback() && IsLoopback(r.Host)) {
+	if err != nil || !isSecure(r) && !IsLoopback(r.Host) {
 		return Pending{}, errPlain
 	}
+	ip, _ := netip.ParseAddr(address)
 	if ip.Is6() && !ip.Is4In6() { // a host has as many addresses as it likes
 		if prefix, err := ip.WithZone("").Prefix(64); err == nil {
 			address = prefix.String()

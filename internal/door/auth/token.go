@@ -122,7 +122,7 @@ func (d *Door) NewToken(
 // AuthenticateV1 is Authenticate for /v1, where a request may carry a token instead of a signature,
 // or come from a page that has signed in or does so.
 func (d *Door) AuthenticateV1(r *http.Request) (Pending, error) {
-	if d.cfg.Credentials != nil && d.cfg.Sessions && (IsSignIn(r) || isSession(r)) {
+	if d.cfg.Credentials != nil && d.cfg.Sessions && (IsSignIn(r) || IsSession(r)) {
 		return d.authenticatePage(r)
 	}
 	b := bearerOf(r)
