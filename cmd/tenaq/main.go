@@ -16,22 +16,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/cmd/tenaq/alarms"
-	"tenaq/cmd/tenaq/bench"
 	"tenaq/cmd/tenaq/claims"
 	"tenaq/cmd/tenaq/cluster"
 	"tenaq/cmd/tenaq/dead"
-	"tenaq/cmd/tenaq/demo"
 	"tenaq/cmd/tenaq/doctor"
 	"tenaq/cmd/tenaq/messages"
 	"tenaq/cmd/tenaq/outbox"
-	"tenaq/cmd/tenaq/pipe"
 	"tenaq/cmd/tenaq/queues"
 	"tenaq/cmd/tenaq/redrive"
 	"tenaq/cmd/tenaq/serve"
 	"tenaq/internal/cli"
 )
 
+// version is set by a release build: -ldflags "-X main.version=v1.2.3".
+var version string
+
+// unixCommands are those that do not run on Windows: a server needs what Unix promises of files,
+// and the others run servers or signal processes.
+type unixCommands struct{ serve, verify, restore, salvage, bench, pipe, demo *cobra.Command }
+
 func main() {
+	cli.Version = version
 	ctx := untilSignal(context.Background())
 	a := &cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(run(a, ctx, os.Args[1:]))
@@ -126,18 +131,20 @@ func newRoot(a *cli.App) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServer, serve.NewCmd(a), serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
-		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), serve.NewVerifyCmd(a),
-		serve.NewBackupCmd(a), serve.NewRestoreCmd(a), serve.NewSalvageCmd(a), bench.NewCmd(a))
+	unix := newUnixCommands(a)
+	add(groupServer, unix.serve, serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
+		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), unix.verify,
+		serve.NewBackupCmd(a), unix.restore, unix.salvage, unix.bench)
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
 		messages.NewShowCmd(a), messages.NewTraceCmd(a), messages.NewHistoryCmd(a),
 		dead.NewReplayCmd(a),
 		messages.NewDeleteCmd(a), messages.NewVisibilityCmd(a), messages.NewNackCmd(a))
-	add(groupWork, pipe.NewCmd(a), redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
+	add(groupWork, unix.pipe, redrive.NewCmd(a), claims.NewCmd(a), claims.NewBatchCmd(a),
 		claims.NewRecordsCmd(a), outbox.NewCmd(a))
-	add("", demo.NewCmd(a), newEnvCmd(a), newTokenCmd(a), cli.NewVersionCmd(a))
+	add("", unix.demo, newEnvCmd(a), newTokenCmd(a), newManCmd(a),
+		cli.NewVersionCmd(a))
 	cli.AsGroup(root)
 	withVersionFlag(a, root)
 	withHelpCommand(root)

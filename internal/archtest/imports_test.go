@@ -105,7 +105,7 @@ var may = map[string][]string{
 		"internal/api/suspend", "internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
 	},
 	"internal/observe/monitor": {
-		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/sqslimits",
+		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/group", "internal/work/sqslimits",
 	},
 	"internal/api/cloudwatch": {"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
 	"internal/api/sts":        {"internal/api/wire", "internal/door/auth"},
@@ -159,6 +159,7 @@ var may = map[string][]string{
 	"internal/work/timeline":  {"claims", "producer", "records"},
 	"internal/work/dedupid":   {"internal/work/sqslimits"},
 	"internal/work/clip":      {},
+	"internal/work/group":     {},
 	"internal/work/pgdb":      {"github.com/jackc/pgx/v5/..."},
 	"internal/work/sqlitedb":  {"internal/work/backoff", "modernc.org/sqlite"},
 	"internal/work/queuename": {},
@@ -207,7 +208,7 @@ var may = map[string][]string{
 	},
 	"internal/ops/sweep": {"claims", "internal/cli", "producer", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/ops/watch": {
-		"internal/cli", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "internal/ops/doctor",
+		"internal/cli", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series", "internal/ops/doctor", "internal/work/group",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	},
 
@@ -238,6 +239,9 @@ var may = map[string][]string{
 	"cmd/tenaq/demo":       append(slices.Clone(commandsMay), "cmd/tenaq/demo/...", "cmd/tenaq/outbox"),
 	"cmd/tenaq/demo/stage": append(slices.Clone(commandsMay), "modernc.org/sqlite"),
 	"cmd/tenaq/demo/...":   append(slices.Clone(commandsMay), "cmd/tenaq/demo/stage", "examples/..."),
+
+	// What builds a release. It knows the program from outside, as a user does.
+	"release": {},
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
@@ -343,7 +347,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "test", "worker", "workertest"}
+var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "release", "test", "worker", "workertest"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in
 // their first element, and the module's own packages live in a few folders.

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by a release build: -ldflags "-X main.version=v1.2.3".
-var version string
+// Version is the version of the program if its build set one.
+var Version string
 
 type build struct {
 	Version string `json:"version"`
@@ -21,7 +21,7 @@ type build struct {
 }
 
 func BuildVersion() build {
-	b := build{Version: version, Go: runtime.Version(),
+	b := build{Version: Version, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "(devel)" {

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A full disk must not end in a crash loop in which not even deletes are possible. Two things guard
@@ -32,14 +30,6 @@ const (
 	ballastSize = 64 << 20
 	diskEvery   = time.Second
 )
-
-func roomOn(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
-}
 
 // low reports whether sends are refused.
 func (d *disk) low() bool { return d.refusing.Load() }
@@ -91,7 +81,7 @@ func writeBallast(path string, size int64) (err error) {
 			err = fmt.Errorf("write %s: %w", path, err)
 		}
 	}()
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err == nil {
+	if err := allocate(f, size); err == nil {
 		return nil
 	}
 	block := make([]byte, 1<<20)

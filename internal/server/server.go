@@ -185,6 +185,12 @@ func (s *Server) silence() time.Duration {
 	return 0
 }
 
+// Stuck returns why the server should be restarted, as /livez does; empty when it should not.
+func (s *Server) Stuck() string {
+	health := v1.Health{Silence: s.silence}
+	return health.Stuck()
+}
+
 // guardDisk refuses sends while there is too little room for them.
 func (s *Server) guardDisk(v *service) {
 	v.broker.RefuseSends(s.disk.low() || s.node != nil && s.node.AnyLow())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/group"
 )
 
 // stopMax is how long the nodes get to stop. A server needs ten seconds at most.
@@ -79,7 +80,7 @@ func (c *local) start(n localNode, lines *prefixed, events chan<- event) (*proce
 	p := &process{node: n, cmd: exec.Command(c.program, c.serveArgs(n)...),
 		done: make(chan struct{})}
 	p.cmd.Env = environment(os.Environ())
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	group.Own(p.cmd)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -36,10 +36,10 @@ const silenceMax = 15 * time.Second
 func Admin(cfg Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, cfg.stuck())
+		say(w, cfg.Stuck())
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		trouble := cfg.stuck()
+		trouble := cfg.Stuck()
 		if trouble == "" {
 			trouble = cfg.Trouble()
 		}
@@ -54,7 +54,8 @@ func Admin(cfg Health) http.Handler {
 	return mux
 }
 
-func (c *Health) stuck() string {
+// Stuck returns why the server is not alive; empty when it is.
+func (c *Health) Stuck() string {
 	if s := c.Silence(); s > silenceMax {
 		return "no turn has reached the disk for " + s.Round(time.Second).String() +
 			": check the latency of the disk, then restart the server"
@@ -78,7 +79,7 @@ func say(w http.ResponseWriter, trouble string) {
 func LocalStackHealth(cfg Health) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		state := "running"
-		if cfg.stuck() != "" || cfg.Trouble() != "" {
+		if cfg.Stuck() != "" || cfg.Trouble() != "" {
 			state = "error"
 		}
 		w.Header().Set("Content-Type", "application/json")

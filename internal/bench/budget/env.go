@@ -47,7 +47,7 @@ func (e *env) room(need int64) error {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return cli.Usagef("--dir: %s: %v", dir, err)
 	}
-	if free := int64(st.Bavail) * st.Bsize; free < need {
+	if free := int64(st.Bavail) * int64(st.Bsize); free < need {
 		return fmt.Errorf("%s are free in %s, and %s are needed: pass another directory to --dir, or a smaller --scale", cli.HumanSize(free), dir, cli.HumanSize(need))
 	}
 	return nil

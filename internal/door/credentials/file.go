@@ -300,7 +300,7 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	}
 	open := fs.FileMode(0o077)
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+	if isForeign(info) {
 		open = 0o037
 	}
 	switch {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"golang.org/x/sys/unix"
 )
 
 // What a store has in Options.Dir.
@@ -67,11 +66,7 @@ func (o *opening) holder(err error) int {
 	}
 	// Closing the file would release a lock of this process on it; it has none.
 	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock) != nil || lock.Type == unix.F_UNLCK {
-		return 0
-	}
-	return int(lock.Pid)
+	return lockHolder(f.Fd())
 }
 
 // isLocked says whether err, which locking a file returned, means that another process holds the

@@ -14,11 +14,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/alarm"
+	"tenaq/internal/work/group"
 )
 
 // An Action runs when an alarm changes its state. It has one of four forms, and only the
@@ -155,8 +155,7 @@ func (r *runner) exec(ctx context.Context, n *Notice) error {
 	cmd.Stdin = bytes.NewReader(append(n.json(), '\n'))
 	said := &head{}
 	cmd.Stdout, cmd.Stderr = said, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	group.Lead(cmd)
 	cmd.WaitDelay = time.Second // for a child of it that keeps the pipes
 	err := cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {

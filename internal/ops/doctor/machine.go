@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"tenaq/internal/cli"
@@ -47,20 +46,20 @@ func (d *Doctor) examineMachine(ctx context.Context) {
 			problem("name a directory with --data-dir", "it is not a directory"))
 		return
 	}
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
+	if fs, err := statFileSystem(dir); err != nil {
 		d.find(subject, "file system", unchecked("", "%v", err))
 	} else {
-		d.find(subject, "file system", checkFileSystem(int64(st.Type)))
-		d.find(subject, "free space",
-			checkSpace(int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize,
-				d.settings.DiskReserve))
+		d.find(subject, "file system", checkFileSystem(fs.kind))
+		d.find(subject, "free space", checkSpace(fs.free, fs.size, d.settings.DiskReserve))
 	}
 	d.find(subject, "fsync", checkFsync(measureFsync(ctx, dir)))
 	p := serverProcess(dir)
 	d.find(subject, "memory", checkMemory(p.memory()))
 	d.find(subject, "open files", checkFiles(p.files()))
 }
+
+// A fileSystem is what a directory is on: a number that says of which kind, and its bytes.
+type fileSystem struct{ kind, free, size int64 }
 
 func (d *Doctor) namesDataDir() bool {
 	return slices.ContainsFunc(d.settings.Values, func(v settings.Loaded) bool {

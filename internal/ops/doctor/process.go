@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"tenaq/internal/cli"
 )
@@ -41,12 +40,9 @@ func serverProcess(dir string) processLook {
 		return p
 	}
 	defer f.Close()
-	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
-	if syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock) != nil || lock.Type == syscall.F_UNLCK ||
-		lock.Pid <= 0 {
-		return p // no process, or one that this process cannot see
+	if pid := lockHolder(f.Fd()); pid > 0 {
+		p.pid, p.proc = pid, "/proc/"+strconv.Itoa(pid)
 	}
-	p.pid, p.proc = int(lock.Pid), "/proc/"+strconv.Itoa(int(lock.Pid))
 	return p
 }
 

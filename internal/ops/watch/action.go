@@ -12,10 +12,10 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/group"
 )
 
 // Bounds of actions. The pause between two attempts doubles.
@@ -43,9 +43,7 @@ func execAction(command string) action {
 		cmd.Stdin = bytes.NewReader(append(text, '\n'))
 		var said limitedBuffer
 		cmd.Stdout, cmd.Stderr = &said, &said
-		// Children of the shell are killed, too.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		group.Lead(cmd) // children of the shell are killed, too
 		cmd.WaitDelay = time.Second
 		if err := cmd.Run(); err != nil {
 			if ctx.Err() != nil {

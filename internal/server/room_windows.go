@@ -1,0 +1,5 @@
+package server
+
+import "errors"
+
+func roomOn(string) (int64, error) { return 0, errors.ErrUnsupported }
