@@ -38,7 +38,8 @@ nothing that was acknowledged.
 
 With keys, requests must be signed. Keys come from the file of --credentials, or
 a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
-reloads keys and TLS certificate. Without keys, the server listens only on
+reloads keys and TLS certificate. Under systemd, use Type=notify, with or
+without WatchdogSec. Without keys, the server listens only on
 loopback addresses, unless --allow-unauthenticated is set.
 
 With --cluster-listen, the server is a node of a cluster, of which one node may
@@ -99,11 +100,17 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 	go reloadOn(c, signals, s)
 	announced := make(chan error, 1)
 	serving, cancel := context.WithCancel(ctx)
+	manager := openNotifier(os.Getenv, c.Logger)
 	go func() {
-		err := announce(serving, a, s, c)
+		if !answers(serving, s) {
+			announced <- nil // it was stopped or failed before; Run says why
+			return
+		}
+		err := announce(a, s, c)
 		if err != nil {
 			cancel() // no supervisor would learn that it is ready
 		}
+		manager.run(serving, s.Stuck)
 		announced <- err
 	}()
 	err = s.Run(serving)
@@ -114,14 +121,9 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 	return err
 }
 
-// announce reports that the server is ready, once it has answered a request: New takes the address,
-// but Run creates the declared queues before anything is answered. A node of a cluster is ready
-// once it knows a leader.
-func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Configuration) error {
+// announce reports that the server is ready.
+func announce(a *cli.App, s *server.Server, c *settings.Configuration) error {
 	url := s.URL()
-	if !answers(ctx, s) {
-		return nil // it was stopped or failed before; Run says why
-	}
 	adminURL, where := "", "no admin address"
 	if s.AdminAddr() != "" {
 		adminURL = "http://" + s.AdminAddr()
@@ -141,7 +143,9 @@ func announce(ctx context.Context, a *cli.App, s *server.Server, c *settings.Con
 	return err
 }
 
-// answers waits until the server answers a request of this process. It is false if ctx ends first.
+// answers waits until the server answers a request of this process: New takes the address, but Run
+// creates the declared queues before anything is answered. A node of a cluster is ready once it
+// knows a leader. It is false if ctx ends first.
 func answers(ctx context.Context, s *server.Server) bool {
 	client := s.HTTPClient()
 	defer client.CloseIdleConnections()
@@ -184,12 +188,14 @@ func openCredentials(
 
 // hangups catches SIGHUP, which reloads keys and certificate, until stop is called. It is called
 // first at the start: renewing a certificate must not end a server that is opening a large store.
-// Without keys and certificate, SIGHUP keeps its default meaning, a closed terminal.
+// Without keys and certificate, SIGHUP keeps its default meaning, a closed terminal, unless a
+// service manager runs the server: it has no terminal, and a reload must not end it.
 func hangups(
 	c *settings.Configuration, getenv func(string) string,
 ) (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 1)
-	if c.CredentialsFile != "" || c.TLSCert != "" || getenv("TENAQ_ACCESS_KEY_ID") != "" {
+	if c.CredentialsFile != "" || c.TLSCert != "" || getenv("TENAQ_ACCESS_KEY_ID") != "" ||
+		getenv("NOTIFY_SOCKET") != "" {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	return signals, func() {
