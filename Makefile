@@ -34,7 +34,7 @@ BUILT       := TENAQ_BINARY='$(CURDIR)/bin/tenaq'
 
 # These read the sources, start no goroutine of ours (the engine), drive programs that are built without the
 # race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
-UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./test/cluster ./test/console ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
+UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./release ./test/cluster ./test/console ./test/crash ./test/demo ./test/home ./test/interop ./test/mutants
 # Nothing that runs in their tests starts a goroutine, as internal/archtest checks.
 ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/cluster ./internal/console ./internal/door/policy \
 	./internal/door/sigv4 ./internal/work/backoff ./internal/work/extension ./internal/work/v1client \
@@ -49,7 +49,7 @@ LONGER      := ./claims ./claims/pgclaims ./internal/api/sqs ./internal/broker .
 	./records/serverrecords ./records/sqliterecords ./redrive ./test/sdk ./test/worker ./worker/pginbox
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary clean
+.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary release release-check clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -111,7 +111,7 @@ emulators: ## install what tests run against or with: moto and other people's cl
 	@test/interop/install
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The parts of test, each of which runs on its own too.
 
@@ -192,6 +192,14 @@ proofs-long: build ## the longest of them for two or three hours
 
 binary: build
 	$(BUILT) $(PURE_GO) $(TEST) -count=1 -run '^TestBinary$$' -v ./internal/archtest
+
+# Results depend on the version of Go, which Go fetches if another is installed.
+release release-check: export GOTOOLCHAIN = go1.26.8
+release: ## build the archives, packages and images of VERSION into bin/release: make release VERSION=v0.2.0
+	@$(GO) run ./release -version '$(VERSION)'
+
+release-check: ## build VERSION twice, in two clones, and compare every byte
+	@$(GO) run ./release -version '$(VERSION)' -check
 
 clean: ## remove what build made
 	rm -rf bin

@@ -28,15 +28,15 @@ import (
 	"tenaq/internal/cli"
 )
 
-// version is set by a release build: -ldflags "-X main.version=v1.2.3".
-var version string
+// version and commit are set by a release build: -ldflags "-X main.version=v1.2.3".
+var version, commit string
 
 // unixCommands are those that do not run on Windows: a server needs what Unix promises of files,
 // and the others run servers or signal processes.
 type unixCommands struct{ serve, verify, restore, salvage, bench, pipe, demo *cobra.Command }
 
 func main() {
-	cli.Version = version
+	cli.Version, cli.Commit = version, commit
 	ctx := untilSignal(context.Background())
 	a := &cli.App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	os.Exit(run(a, ctx, os.Args[1:]))

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the version of the program if its build set one.
-var Version string
+// Version and Commit are those of the program if its build set them.
+var Version, Commit string
 
 type build struct {
 	Version string `json:"version"`
@@ -21,7 +21,7 @@ type build struct {
 }
 
 func BuildVersion() build {
-	b := build{Version: Version, Go: runtime.Version(),
+	b := build{Version: Version, Commit: Commit, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if info.Main.Version != "(devel)" {
@@ -30,7 +30,7 @@ func BuildVersion() build {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
-				b.Commit = s.Value
+				b.Commit = cmp.Or(b.Commit, s.Value)
 			case "vcs.modified":
 				b.Modified = s.Value == "true"
 			}
