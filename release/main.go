@@ -292,6 +292,11 @@ func compareTwo(version, to string) error {
 	cache, modules, _ := strings.Cut(caches, "\n")
 	env := []string{"GOCACHE=" + cache, "GOMODCACHE=" + modules}
 	first, second := filepath.Join(work, "first"), filepath.Join(work, "another", "folder")
+	for _, to := range [][2]string{{".", first}, {first, second}} { // so that both have one commit
+		if _, err := output(".", nil, "git", "clone", "-q", to[0], to[1]); err != nil {
+			return err
+		}
+	}
 	for dir, as := range map[string]struct {
 		umask string
 		env   []string
@@ -299,9 +304,6 @@ func compareTwo(version, to string) error {
 		first:  {"022", nil},
 		second: {"077", []string{"HOME=" + work, "TZ=Asia/Tokyo", "LC_ALL=C", "USER=other"}},
 	} {
-		if _, err := output(".", nil, "git", "clone", "-q", ".", dir); err != nil {
-			return err
-		}
 		_, err := output(dir, append(slices.Clone(env), as.env...), "sh", "-c",
 			`umask "$1" && exec go run -trimpath ./release -version "$2"`, "sh", as.umask, version)
 		if err != nil {
