@@ -1,6 +1,8 @@
 # The image holds the program, the certificates it needs to talk to Amazon, an empty /tmp, and nothing else: no
 # shell, no package manager, no user but a nameless one.
 #
+# make release builds an image with the same content for two processors, without Docker: see docs/install.md.
+#
 # Queues are reached from outside the container, so the server listens on all of its addresses. Without
 # credentials it refuses to do that, and the container stops with a sentence that says so. Either give it a
 # key, or say that everybody who reaches the port may use the queues:
