@@ -38,9 +38,9 @@ nothing that was acknowledged.
 
 With keys, requests must be signed. Keys come from the file of --credentials, or
 a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
-reloads keys and TLS certificate. Under systemd, use Type=notify, with or
-without WatchdogSec. Without keys, the server listens only on
-loopback addresses, unless --allow-unauthenticated is set.
+reloads keys and TLS certificate. Without keys, the server listens only on
+loopback addresses, unless --allow-unauthenticated is set. Under systemd, use
+Type=notify, with or without WatchdogSec.
 
 With --cluster-listen, the server is a node of a cluster, of which one node may
 fail: see "tenaq cluster --help".
@@ -109,8 +109,9 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 		err := announce(a, s, c)
 		if err != nil {
 			cancel() // no supervisor would learn that it is ready
+		} else {
+			manager.run(serving, s.Stuck)
 		}
-		manager.run(serving, s.Stuck)
 		announced <- err
 	}()
 	err = s.Run(serving)
