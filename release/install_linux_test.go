@@ -169,7 +169,7 @@ func (s *manager) stop() {
 }
 
 // The package gives a service that works as it is, keeps what an administrator has changed, and
-// leaves the data when it goes. [DUR-38, DUR-39]
+// leaves the data when it goes. [DUR-41, DUR-42]
 func TestInstall(t *testing.T) {
 	b := results(t)
 	m := newMachine(t)
