@@ -24,7 +24,7 @@ type NackEntry struct {
 	Verdict Verdict
 	Class   string // of the error, at most ClassMax bytes; may be empty
 	Text    string // at most ReasonMax bytes; may be empty
-	Delay   int64  // milliseconds until the message is visible again
+	Delay   int64  // milliseconds until the message is visible again; 0 for what the queue says
 
 	// Trail, if set, becomes the attribute tenaq of a message that moves, whose retention starts
 	// again. Only Poison and Exhausted move one. [NACK-18]
@@ -183,8 +183,11 @@ func (e *Engine) nack(q, target *queue, n *NackEntry) *Error {
 	}
 	e.unschedule(q, m)
 	m.Changed = true
-	if n.Verdict == Release { // [NACK-6]
+	switch {
+	case n.Verdict == Release: // [NACK-6]
 		m.Receives--
+	case n.Delay == 0:
+		until = e.untilRetry(q, m, until) // [EXT-21, EXT-22]
 	}
 	e.hide(q, m, until)
 	return nil

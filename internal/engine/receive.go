@@ -149,7 +149,7 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 			for _, m := range again {
 				e.unschedule(q, m)
 				m.LastReceive = e.now
-				e.hide(q, m, e.now+visibility) // [DEDUP-20]
+				e.hide(q, m, e.untilRetry(q, m, e.now+visibility)) // [DEDUP-20]
 				op.add(e, q, m)
 			}
 			return nil
@@ -318,9 +318,9 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	return f
 }
 
-// deliver hides a picked message until a time, and counts the receive.
+// deliver hides a picked message until its timeout ends, and counts the receive.
 // [VIS-1, RCV-11, RCV-12]
-func (e *Engine) deliver(q *queue, m *message, until int64) {
+func (e *Engine) deliver(q *queue, m *message, end int64) {
 	if m.hasDelivery {
 		e.countTimeout(q, m)
 		e.unschedule(q, m)
@@ -338,7 +338,7 @@ func (e *Engine) deliver(q *queue, m *message, until int64) {
 	} else {
 		t.Redelivered.Add(1)
 	}
-	e.hide(q, m, until)
+	e.hide(q, m, e.untilRetry(q, m, end))
 }
 
 // countTimeout counts the last delivery of a message that leaves its place, if the delivery timed

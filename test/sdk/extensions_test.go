@@ -42,7 +42,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-20]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -91,13 +91,26 @@ func TestExtensions(t *testing.T) {
 		t.Errorf("%d deliveries at 20/s took %v", got, took)
 	}
 
+	// A failed attempt is repeated after a pause, and meanwhile the message is in flight.
+	url = n.tagged("later", map[string]string{"tenaq:retry": "1s..1m"}, "hello")
+	began = time.Now()
+	if got := n.take(url, 20, 0); len(got) != 1 {
+		t.Fatalf("a queue with a pause after failed attempts delivers %d messages, want 1", len(got))
+	}
+	if got := n.take(url, 0, 0); len(got) > 0 {
+		t.Error("a message is delivered in its pause")
+	}
+	if got := n.take(url, 20, 0); len(got) != 1 || time.Since(began) < time.Second {
+		t.Errorf("got %d messages after %v, want 1 after 1 s", len(got), time.Since(began))
+	}
+
 	_, err = n.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"tenaq:nothing": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "This server has no extension named by the tag tenaq:nothing; leave the tag out.") {
 		t.Errorf("an unknown tag: got %v", err)
 	}
 }
 
-// So does the AWS command line. [TAG-10, EXT-1, EXT-10]
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-20]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("the AWS command line is not installed")
@@ -115,7 +128,7 @@ func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	}
 	url := run("create-queue", "--queue-name", "line.fifo", "--attributes", "FifoQueue=true,ContentBasedDeduplication=true",
 		"--tags", "tenaq:max-in-flight-per-group=1", "--query", "QueueUrl")
-	run("tag-queue", "--queue-url", url, "--tags", "tenaq:paused=true")
+	run("tag-queue", "--queue-url", url, "--tags", "tenaq:paused=true,tenaq:retry=10s..15m/x3")
 	for _, body := range []string{"one", "two"} {
 		run("send-message", "--queue-url", url, "--message-body", body, "--message-group-id", "g")
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tenaq/internal/engine"
 )
@@ -16,6 +17,7 @@ const (
 	perGroupTag   = "tenaq:max-in-flight-per-group"
 	pausedTag     = "tenaq:paused"
 	rateTag       = "tenaq:rate"
+	retryTag      = "tenaq:retry"
 	strictHandles = "tenaq:strict-handles"
 )
 
@@ -115,6 +117,40 @@ func (q *modelQueue) retag(change func()) {
 	}
 }
 
+// retryAfter is the pause after the attempts that a message has had, in milliseconds. The last one
+// before it becomes a dead letter has none. [EXT-20, EXT-22, EXT-23]
+func (m *Model) retryAfter(q *modelQueue, msg *modelMessage) int64 {
+	value, ok := q.tagged(retryTag)
+	if !ok || m.exhausted(q, msg) {
+		return 0
+	}
+	value, times, ok := strings.Cut(value, "/x")
+	if !ok {
+		times = "2"
+	}
+	first, longest, ok := strings.Cut(value, "..")
+	if !ok {
+		longest = first
+	}
+	pause, _ := time.ParseDuration(first)
+	most, _ := time.ParseDuration(longest)
+	factor, _ := strconv.ParseInt(times, 10, 64)
+	for range min(max(msg.receives, 1)-1, 50) {
+		pause = min(pause*time.Duration(factor), most)
+	}
+	// the first number of SplitMix64 from this seed
+	x := msg.seq*256 + uint64(msg.receives%256) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	jitter := (x ^ x>>31) % uint64(pause.Milliseconds()/10+1)
+	return pause.Milliseconds() + int64(jitter)
+}
+
+// hideReceived hides a message that was received for a timeout, and for the pause after it.
+func (m *Model) hideReceived(q *modelQueue, msg *modelMessage, timeout int64) {
+	m.hideFor(msg, min(timeout+m.retryAfter(q, msg), msg.last+43200*1000-m.now))
+}
+
 // untag removes tags.
 func (q *modelQueue) untag(keys []string) {
 	q.tags = slices.DeleteFunc(q.tags, func(t engine.Tag) bool {
@@ -125,7 +161,7 @@ func (q *modelQueue) untag(keys []string) {
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
 func (g *Generator) extension(q string) {
 	tag, values := strictHandles, []string{"true"}
-	switch g.r.IntN(8) {
+	switch g.r.IntN(11) {
 	case 0:
 		g.emit("tag q=%s %s=true", q, pausedTag)
 		g.emit("send q=%s%s", q, g.message(q))
@@ -146,6 +182,11 @@ func (g *Generator) extension(q string) {
 			}
 			g.emit("untag q=%s %s", q, tag)
 			return
+		}
+	case 8, 9, 10:
+		tag, values = retryTag, []string{"1s", "5s", "1s..1m", "10s..12h/x10", "2s..5s/x3", "12h"}
+		if g.chance(2) {
+			g.emit("receive q=%s max=10 vt=%s", q, g.one("0", "1", "10"))
 		}
 	case 3, 4:
 		tag, values = inFlightTag, []string{"1", "2", "3", "10", "12", "120000"}

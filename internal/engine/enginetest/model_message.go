@@ -188,7 +188,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 			for _, msg := range again {
 				msg.last = m.now
 				m.of(q).Received.Add(1)
-				m.hide(msg, visibility)
+				m.hideReceived(q, msg, visibility*1000)
 				op.Messages = append(op.Messages, q.delivery(msg, op.System))
 			}
 			return nil
@@ -221,7 +221,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 		if msg.first == 0 {
 			msg.first = m.now
 		}
-		m.hide(msg, visibility)
+		m.hideReceived(q, msg, visibility*1000)
 		op.Messages = append(op.Messages, q.delivery(msg, op.System))
 	}
 	if len(picked) == 0 {
@@ -414,11 +414,12 @@ func (m *Model) change(q *modelQueue, h engine.Handle, seconds int64) *engine.Er
 				"Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
 			seconds)
 	}
-	if msg.generation == uint64(h.Generation) && m.now < msg.at && m.now+seconds*1000 < msg.at &&
+	before := msg.at
+	m.hideReceived(q, msg, seconds*1000)
+	if msg.generation == uint64(h.Generation) && m.now < before && msg.at < before &&
 		msg.ended == "" {
 		m.tell(msg, endReturned, "", "")
 	}
-	m.hide(msg, seconds)
 	msg.changed = true
 	return nil
 }

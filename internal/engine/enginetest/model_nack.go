@@ -75,11 +75,14 @@ func (m *Model) nack(q *modelQueue, n *engine.NackEntry) *engine.Error {
 		}
 		return nil
 	}
-	if n.Verdict == engine.Release {
-		msg.receives--
-	}
 	msg.changed = true
 	m.hideFor(msg, n.Delay)
+	switch {
+	case n.Verdict == engine.Release:
+		msg.receives--
+	case n.Delay == 0:
+		m.hideReceived(q, msg, 0)
+	}
 	return nil
 }
 

@@ -40,6 +40,11 @@ func (s *Set) Contradictions(q Queue) (found []Contradiction) {
 			RateTag, r, seconds(r.Interval()), seconds(q.Retention)),
 			"raise " + RateTag + ", or MessageRetentionPeriod"})
 	}
+	if b := s.Retry; q.Retention > 0 && b.Most >= q.Retention {
+		found = append(found, Contradiction{fmt.Sprintf("%s=%s waits up to %s, and messages are kept for %s: they expire before they are tried again",
+			RetryTag, b, seconds(b.Most), seconds(q.Retention)),
+			"lower " + RetryTag + ", or raise MessageRetentionPeriod"})
+	}
 	return found
 }
 

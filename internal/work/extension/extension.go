@@ -21,6 +21,7 @@ const (
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
 	Paused              = Prefix + "paused"
 	RateTag             = Prefix + "rate"
+	RetryTag            = Prefix + "retry"
 	StrictHandles       = Prefix + "strict-handles"
 )
 
@@ -90,6 +91,16 @@ var All = []Extension{
 		read: readRate, says: sayRate,
 	},
 	{
+		Tag: RetryTag, Example: "10s..15m",
+		Values: "a pause from `1s` to `12h`; or the first pause and the longest, and `/x` and a factor " +
+			"from `2` to `10`; the default is `/x2`",
+		Does:  "After a failed attempt, a message waits for this pause before it is delivered again.",
+		Rules: "EXT-20 to EXT-26",
+		must: "Must be a pause from 1s to 12h, such as 10s, or the first pause and the longest, " +
+			"such as 10s..15m or 10s..15m/x3.",
+		read: readRetry, says: sayRetry,
+	},
+	{
 		Tag: StrictHandles, Example: "true", Values: "`true`",
 		Does:  "Only the newest receipt handle of a message deletes it or changes its visibility.",
 		Rules: "EXT-5, EXT-6", must: "Must be true. Remove the tag to switch it off.",
@@ -107,6 +118,7 @@ type Set struct {
 	MaxInFlightPerGroup int64
 	Paused              bool
 	Rate                Rate
+	Retry               Backoff
 	StrictHandles       bool
 }
 

@@ -6,7 +6,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Values are what the tables say, and words say what they are. [EXT-7, EXT-10, EXT-12, HIST-3]
+// Values are what the tables say, and words say what they are.
+// [EXT-7, EXT-10, EXT-12, EXT-20, HIST-3]
 func TestExplain(t *testing.T) {
 	for _, test := range []struct{ tag, value, want string }{
 		{History, "7d", "messages that have ended are kept for 7 d"},
@@ -32,6 +33,21 @@ func TestExplain(t *testing.T) {
 		{RateTag, "/s", ""},
 		{RateTag, "6/", ""},
 		{RateTag, "6/s/s", ""},
+		{RetryTag, "10s", "a failed attempt is repeated after 10 s"},
+		{RetryTag, "10s..10s", "a failed attempt is repeated after 10 s"},
+		{RetryTag, "90s..15m", "a failed attempt is repeated after 90 s, and then after pauses that double up to 15 m"},
+		{RetryTag, "60s..12h/x10", "a failed attempt is repeated after 1 m, and then after pauses 10 times as long, up to 12 h"},
+		{RetryTag, "10s/x3", ""},
+		{RetryTag, "10s..5s", ""},
+		{RetryTag, "10s..13h", ""},
+		{RetryTag, "500ms", ""},
+		{RetryTag, "10", ""},
+		{RetryTag, "10s..15m/x1", ""},
+		{RetryTag, "10s..15m/x11", ""},
+		{RetryTag, "10s..", ""},
+		{RetryTag, "..10s", ""},
+		{RetryTag, "10s..15m/x", ""},
+		{RetryTag, "10s..15m..1h", ""},
 		{"team", "payments", ""},
 	} {
 		if got := Explain(test.tag, test.value); got != test.want {
@@ -71,6 +87,45 @@ func TestRate(t *testing.T) {
 					t.Fatalf("%s: %d messages in %d ms", r, sum, elapsed)
 				}
 			}
+		}
+	}
+}
+
+// Pauses grow by the factor up to the longest, and jitter adds up to a tenth: nothing to some
+// messages and nearly a tenth to others. [EXT-20, EXT-23]
+func TestPause(t *testing.T) {
+	for _, test := range []struct {
+		value string
+		want  []int64 // seconds
+	}{
+		{"10s", []int64{10, 10, 10}},
+		{"10s..15m", []int64{10, 20, 40, 80, 160, 320, 640, 900, 900}},
+		{"1s..1m/x10", []int64{1, 10, 60, 60}},
+		{"12h..12h/x10", []int64{43200, 43200}},
+	} {
+		var s Set
+		s.Add(RetryTag, test.value)
+		for i, seconds := range test.want {
+			least, most, sum := int64(1)<<62, int64(0), 0.0
+			const messages = 1000
+			for m := range uint64(messages) {
+				part := float64(s.Retry.Pause(uint32(i)+1, m+1)-seconds*1000) / float64(seconds*1000)
+				if part < 0 || part > 0.1 {
+					t.Fatalf("%s: attempt %d of message %d waits for %d s and %f of it", test.value, i+1, m+1,
+						seconds, part)
+				}
+				least, most, sum = min(least, int64(part*1000)), max(most, int64(part*1000)), sum+part
+			}
+			if mean := sum / messages; least > 1 || most < 99 || mean < 0.045 || mean > 0.055 {
+				t.Errorf("%s: attempt %d: jitter from %d to %d thousandths, on average %f", test.value, i+1,
+					least, most, mean)
+			}
+		}
+	}
+	b := Backoff{1000, pauseMax, 2}
+	for _, attempt := range []uint32{0, 1 << 31, 1<<32 - 1} {
+		if got := b.Pause(attempt, 1<<63); got < 1000 || got > pauseMax*11/10 {
+			t.Errorf("attempt %d waits for %d ms", attempt, got)
 		}
 	}
 }
