@@ -26,35 +26,56 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	if q.st.Live == 0 {
 		return 0, 0, 0, 0
 	}
-	sent, arrived, counts := e.now, e.now, false
-	id, s := e.oldestSegment(q)
-	for segments := 0; s != nil && segments < ageSegmentsMax && looks < ageLooksMax &&
-		!counts; segments++ {
+	sent, arrived, counts, more := e.now, e.now, false, false
+	id, s := e.frontSegment(q)
+	for segments := 0; s != nil && !counts && !more; segments++ {
+		if more = segments == ageSegmentsMax; more {
+			break
+		}
 		lo, hi := q.bounds(id, &s.Segment)
-		for m := range e.metas(q, lo, hi) {
+		for m := range e.metas(q, max(lo, s.front), hi) {
+			if m.IsLate() { // it has a row in origin
+				continue
+			}
+			if more = looks == ageLooksMax; more {
+				break
+			}
 			if looks == 0 {
-				sent = m.Base
+				sent, s.front = m.Base, m.Seq
 			}
 			looks, arrived = looks+1, m.Arrived
-			if counts = q.fifo() || !e.worn(q, &m); counts || looks == ageLooksMax {
+			if counts = q.fifo() || !e.worn(q, &m); counts {
 				break
 			}
 		}
-		if !counts && looks < ageLooksMax {
-			id, s = e.nextSegment(q, id+1)
+		if !counts && !more {
+			id, s = e.nextFront(q, id+1)
 		}
 	}
+	late := int64(0)
 	if q.origin.load(e, 0) {
 		sent = min(sent, q.origin.at(0).At)
+		late = e.lateAge(q)
 	}
 	kept = max(e.now-sent, 0)
 	if q.elder.load(e, 0) {
 		sent = min(sent, q.elder.at(0).At)
 	}
-	if counts || int64(looks) < q.st.Live {
+	if counts || more {
 		aws = e.now - arrived
 	}
-	return max(e.now-sent, 0), kept, max(aws, 0), looks
+	return max(e.now-sent, 0), kept, max(aws, late), looks
+}
+
+// lateAge returns for how long the first message in origin has waited since its delay ended, if it
+// is late and SQS counts it. [EXT-30]
+func (e *Engine) lateAge(q *queue) int64 {
+	first := q.origin.at(0)
+	m := e.mustFind(q, row.Pos{Seq: first.Seq})
+	if !m.IsLate() || m.Delivery.Generation >= wornReceives {
+		return 0
+	}
+	return max(e.now-first.At, 0)
 }
 
 // worn reports whether a message of a standard queue was received too often to count for SQS.

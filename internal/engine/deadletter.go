@@ -93,7 +93,7 @@ func (e *Engine) hand(
 	from, to *queue, m, moved *message, kind row.OutcomeKind, c *rewritten,
 ) {
 	moved.Flags = row.FlagScheduled
-	moved.Arrived = e.now
+	moved.Arrived, moved.Base = e.now, min(moved.Base, e.now)
 	moved.Delivery = row.Delivery{
 		At:           e.now,
 		Kind:         row.DueReturned,

@@ -48,6 +48,7 @@ type Draft struct {
 	content      content
 	// when its work was first sent, as its attributes claim; zero for now [METRIC-24]
 	claimedSent int64
+	later       *later // what its attributes say of a long delay; nil for nothing
 
 	// What is wrong with it, to be reported in SQS's order. [SEND-13]
 	noBody              bool
@@ -85,6 +86,7 @@ func NewDraft(entry Entry) Draft {
 	}
 	d.content = content{head: c.EncodeHead(), body: entry.Body.Value}
 	d.claimedSent = firstSentOf(c.Attributes)
+	d.later = laterOf(c.Attributes)
 	if d.group.Set && !d.dedup.Set {
 		sum := sha256.Sum256([]byte(entry.Body.Value))
 		d.contentKey = hex.EncodeToString(sum[:])

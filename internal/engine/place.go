@@ -55,7 +55,7 @@ func (e *Engine) enter(q *queue, m *message, c content) {
 	}
 	e.rows.setJoined(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq),
 		m.Meta.Encode(e.rows.scratch(), inline.head), inline.body)
-	e.segmentOf(q, m.Seq).enter(m.Base)
+	e.segmentOf(q, m.Seq).enter(&m.Meta)
 	q.st.Live++
 	q.stDirty = true
 	if m.IsElder() {
@@ -133,12 +133,14 @@ func (e *Engine) remove(q *queue, m *message, end ending) {
 	if q.past != nil {
 		e.record(q, m, end)
 	}
+	late := false
 	if m.hasDelivery {
 		e.unschedule(q, m)
 		e.rows.deleteDelivery(q.row.Space, m.Seq)
 		if m.Origin {
 			e.needMeta(q, m)
 			e.removeMark(&q.origin, originPos(m))
+			late = m.IsLate()
 		}
 	} else {
 		if !m.inside {
@@ -166,7 +168,7 @@ func (e *Engine) remove(q *queue, m *message, end ending) {
 	if m.Story {
 		e.rows.delete(e.rows.seqKey(q.row.Space, row.KindStory, m.Seq))
 	}
-	e.segmentOf(q, m.Seq).leave()
+	e.segmentOf(q, m.Seq).leave(late)
 	q.st.Live--
 	q.stDirty = true
 	q.end(m)

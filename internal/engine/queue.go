@@ -37,6 +37,9 @@ type queue struct {
 	// expiry is a time before which nothing of this queue expires; zero when unknown.
 	expiry int64
 
+	// front is a segment before which only late messages are live; zero when unknown.
+	front uint64
+
 	turn  uint64        // of the last use
 	used  int64         // when that was
 	place *list.Element // in Engine.recent
@@ -86,7 +89,7 @@ func (q *queue) forget() {
 	q.msgs = lately[uint64, *message]{of: make(map[uint64]*message)}
 	q.ended, q.told = nil, nil
 	q.segs = make(map[uint64]*segment)
-	q.expiry = 0
+	q.expiry, q.front = 0, 0
 }
 
 // lookup returns the queue of that name. Every action on a queue does it first, before it looks at

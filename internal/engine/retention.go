@@ -13,8 +13,10 @@ import (
 // Time never decreases, so messages expire from the front, in the order of their arrival. Segments
 // say where the front is: each counts how many of 4096 neighbours are alive. So finding the oldest
 // message never walks over the tombstones of deleted ones, and a few range deletes remove a segment
-// that has expired as a whole. Only messages that were dead-lettered into a standard queue are
-// older than their place says. They have an index of their own. [DLQ-25]
+// that has expired as a whole. Messages that were dead-lettered into a standard queue are older
+// than their place says, and those sent with a long delay, the late ones, are younger. They have an
+// index of their own. [DLQ-25, EXT-29] Segments count their late messages, so the front passes
+// segments that have no others.
 //
 // Every command on a queue first removes what has expired, in bounded steps. So no other code meets
 // an expired message, except while expiry is held. [RET-6, CLOCK-7]
@@ -28,18 +30,25 @@ const (
 // A segment is a segment in memory.
 type segment struct {
 	row.Segment
-	dirty bool // the row has to be written
+	dirty bool   // the row has to be written
+	front uint64 // of the messages before it only late ones are live
 }
 
-func (s *segment) enter(sent int64) {
-	s.Sent, s.Live, s.dirty = max(s.Sent, sent), s.Live+1, true
-}
-
-func (s *segment) leave() {
-	if s.Live <= 0 {
-		broken("a message leaves a segment of which %d are live", s.Live)
+func (s *segment) enter(m *row.Meta) {
+	if s.Live, s.dirty = s.Live+1, true; m.IsLate() {
+		s.Late++
+	} else {
+		s.Sent = max(s.Sent, m.Base)
 	}
-	s.Live, s.dirty = s.Live-1, true
+}
+
+func (s *segment) leave(late bool) {
+	if late {
+		s.Late--
+	}
+	if s.Live, s.dirty = s.Live-1, true; s.Live < s.Late || s.Late < 0 {
+		broken("a message leaves a segment, and %d are live then, %d of them late", s.Live, s.Late)
+	}
 }
 
 // segmentOf returns the segment of a message.
@@ -86,10 +95,38 @@ func (e *Engine) oldestSegment(q *queue) (id uint64, s *segment) {
 // nextSegment returns the first segment from a number on that has live messages; nil if none.
 func (e *Engine) nextSegment(q *queue, from uint64) (id uint64, s *segment) {
 	for id, s := range e.segments(q, from) {
-		if q.segs[id] == nil {
-			q.segs[id] = &segment{Segment: s}
+		return id, q.holdSegment(id, s)
+	}
+	return 0, nil
+}
+
+// holdSegment returns a segment in memory.
+func (q *queue) holdSegment(id uint64, stored row.Segment) *segment {
+	if q.segs[id] == nil {
+		q.segs[id] = &segment{Segment: stored}
+	}
+	return q.segs[id]
+}
+
+// frontSegment returns the first segment that has messages which expire in the order of arrival.
+func (e *Engine) frontSegment(q *queue) (id uint64, s *segment) {
+	if id, s = e.oldestSegment(q); s == nil || s.Live > s.Late {
+		return id, s
+	}
+	if id, s = e.nextFront(q, max(id+1, q.front)); s != nil {
+		q.front = id
+	} else {
+		q.front = q.st.NextSeq >> row.SegmentBits
+	}
+	return id, s
+}
+
+// nextFront is nextSegment, without the segments that have only late messages.
+func (e *Engine) nextFront(q *queue, from uint64) (id uint64, s *segment) {
+	for id, s := range e.segments(q, from) {
+		if s.Live > s.Late {
+			return id, q.holdSegment(id, s)
 		}
-		return id, q.segs[id]
 	}
 	return 0, nil
 }
@@ -121,8 +158,9 @@ func (e *Engine) expire(q *queue) (done bool) {
 	return false
 }
 
-// expireOrigins removes dead letters, which do not expire in the order of their arrival, at most
-// expiryPiece of them. It returns when the next one expires; Now if that may be at once.
+// expireOrigins removes dead letters and late messages, which do not expire in the order of their
+// arrival, at most expiryPiece of them. It returns when the next one expires; Now if that may be at
+// once.
 func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 	over := q.origin.between(e, q.st.OriginLow, row.LastAt(e.now-retention), expiryPiece)
 	var gone []*message
@@ -153,20 +191,21 @@ func (e *Engine) expireOrigins(q *queue, retention int64) (next int64) {
 // expireFront removes a whole segment or a piece of one from the front of the queue, and returns
 // like expireOrigins.
 func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
-	id, s := e.oldestSegment(q)
+	id, s := e.frontSegment(q)
 	switch {
 	case s == nil:
 		return e.now + retention
-	case e.now >= s.Sent+retention && !q.fifo() && !e.hasElders(q, s.Sent) && q.past == nil:
+	case e.now >= s.Sent+retention && !q.fifo() && s.Late == 0 && !e.hasElders(q, s.Sent) &&
+		q.past == nil:
 		e.expireSegment(q, id, s)
 		return e.now
 	}
 	return e.expirePiece(q, id, s, retention)
 }
 
-// expireSegment removes every message of a segment of a standard queue that has no elders and no
-// history. To find elders among messages that were never handed out, or to keep their outcomes, it
-// would have to read them all.
+// expireSegment removes every message of a segment of a standard queue that has no elders, no late
+// messages and no history. To find elders among messages that were never handed out, or to keep
+// their outcomes, it would have to read them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
@@ -239,9 +278,16 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 	lo, hi := q.bounds(id, &s.Segment)
 	var over []*message
 	next = e.now
-	size := int64(0)
-	for m := range e.metas(q, lo, hi) {
-		if s.First = m.Seq; !m.Expired(e.now, retention) {
+	size, first := int64(0), s.front <= lo
+	for m := range e.metas(q, max(lo, s.front), hi) {
+		if m.IsLate() {
+			first = false
+			continue
+		}
+		if s.front = m.Seq; first {
+			s.First = m.Seq
+		}
+		if !m.Expired(e.now, retention) {
 			next = m.Base + retention
 			break
 		}

@@ -41,6 +41,9 @@ func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 	if err := op.Draft.check(q, 0); err != nil {
 		return err
 	}
+	if err := op.Draft.checkLater(q, e.now); err != nil {
+		return err
+	}
 	if !e.ready(q) {
 		return ErrAgain
 	}
@@ -101,6 +104,10 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 			op.Sent[i].Err = err
 			continue
 		}
+		if err := op.Drafts[i].checkLater(q, e.now); err != nil {
+			op.Sent[i].Err = err
+			continue
+		}
 		op.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
 	}
 	return nil
@@ -129,6 +136,12 @@ func (e *Engine) send(q *queue, d *Draft, random MessageID) Sent {
 			return Sent{ID: first.ID, Sequence: first.Sequence, Duplicate: true}
 		}
 		e.memorise(q, hash, row.Dedup{At: e.now, ID: id, Sequence: Sequence(m.Seq)})
+	} else if at, ok := d.deliverAt(q, e.now); ok {
+		if at > e.now {
+			m.Flags |= row.FlagScheduled
+			m.Base = at
+			m.Delivery = row.Delivery{At: at, Kind: row.DueDelayed, Origin: true}
+		}
 	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 {
 		// The delay becomes part of the message. A later change of the queue does not apply to it.
 		// [DELAY-3]
@@ -137,6 +150,9 @@ func (e *Engine) send(q *queue, d *Draft, random MessageID) Sent {
 	}
 	q.st.NextSeq++
 	e.enter(q, m, d.content)
+	if m.Origin {
+		e.addMark(&q.origin, originPos(m))
+	}
 	e.tally(q).AddSent(d.size)
 	return Sent{ID: id, Sequence: q.sequence(m.Seq)}
 }

@@ -42,7 +42,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-20]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-20, EXT-27, EXT-28]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -102,6 +102,29 @@ func TestExtensions(t *testing.T) {
 	}
 	if got := n.take(url, 20, 0); len(got) != 1 || time.Since(began) < time.Second {
 		t.Errorf("got %d messages after %v, want 1 after 1 s", len(got), time.Since(began))
+	}
+
+	// A message waits for as long as its attribute says, and one that may not is refused alone.
+	url = n.tagged("months", map[string]string{"tenaq:delay-max": "90d"})
+	entry := func(id, delay string) types.SendMessageBatchRequestEntry {
+		text := "String"
+		return types.SendMessageBatchRequestEntry{Id: &id, MessageBody: &id,
+			MessageAttributes: map[string]types.MessageAttributeValue{"tenaq.delay": {DataType: &text, StringValue: &delay}}}
+	}
+	began = time.Now()
+	sent, err := n.SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{QueueUrl: &url,
+		Entries: []types.SendMessageBatchRequestEntry{entry("second", "1s"), entry("quarter", "90d"), entry("year", "365d")}})
+	if err != nil || len(sent.Successful) != 2 || len(sent.Failed) != 1 || *sent.Failed[0].Id != "year" ||
+		*sent.Failed[0].Message != "Value 365d for parameter tenaq.delay is invalid. Reason: Must be at most 90d, the tenaq:delay-max of the queue." {
+		t.Errorf("a batch of long delays: got %+v, %v", sent, err)
+	}
+	if got := n.take(url, 20, 30); len(got) != 1 || *got[0].Body != "second" || time.Since(began) < time.Second {
+		t.Errorf("got %d messages after %v, want the one with a delay of 1 s", len(got), time.Since(began))
+	}
+	depth, err := n.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessagesDelayed}})
+	if err != nil || depth.Attributes["ApproximateNumberOfMessagesDelayed"] != "1" {
+		t.Errorf("with a message that waits for 90 days: got %v, %v", depth, err)
 	}
 
 	_, err = n.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"tenaq:nothing": "1"}})

@@ -12,6 +12,7 @@ import (
 
 // The tags that switch extensions on, as users write them.
 const (
+	delayMaxTag   = "tenaq:delay-max"
 	historyTag    = "tenaq:history"
 	inFlightTag   = "tenaq:max-in-flight"
 	perGroupTag   = "tenaq:max-in-flight-per-group"
@@ -117,6 +118,62 @@ func (q *modelQueue) retag(change func()) {
 	}
 }
 
+// deliverAt is when a message with a long delay is delivered; false if it has none.
+// [EXT-27, EXT-28]
+func (q *modelQueue) deliverAt(
+	e *engine.Entry, now int64,
+) (at int64, ok bool, no *engine.Error) {
+	limit, tagged := q.tagged(delayMaxTag)
+	if !tagged {
+		return 0, false, nil
+	}
+	read := func(text string) (ms int64, ok bool) {
+		n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+		unit := map[string]int64{"s": 1, "m": 60, "h": 3600, "d": 86400}[text[len(text)-1:]] * 1000
+		return n * unit, err == nil && unit > 0
+	}
+	most, _ := read(limit)
+	var names []string
+	value, bad := "", false
+	for _, a := range e.Attributes {
+		switch a.Name {
+		case "tenaq.delay":
+			wait, isDelay := read(a.String.Value)
+			at, bad = now+wait, !isDelay
+		case "tenaq.deliver-at":
+			t, err := time.Parse(time.RFC3339, a.String.Value)
+			at, bad = t.UnixMilli(), err != nil
+		default:
+			continue
+		}
+		names, value = append(names, a.Name), a.String.Value
+	}
+	isDelay := len(names) > 0 && names[0] == "tenaq.delay"
+	refuse := func(quoted, reason string) (int64, bool, *engine.Error) {
+		return 0, false, modelBadValue(quoted, names[0], reason)
+	}
+	longest := limit + ", the tenaq:delay-max of the queue."
+	switch {
+	case len(names) == 0:
+		return 0, false, nil
+	case len(names) == 2:
+		return 0, false, modelRefusal(engine.CodeInvalidParameter,
+			"The message has the attributes tenaq.delay and tenaq.deliver-at; leave one out.")
+	case e.Delay.Value > 0:
+		return 0, false, modelRefusal(engine.CodeInvalidParameter,
+			"The message has DelaySeconds and the attribute %s; leave one out.", names[0])
+	case bad && isDelay:
+		return refuse(strconv.Quote(value), "Must be a whole number of seconds, minutes, hours or days, such as 30s, 15m, 36h or 90d.")
+	case bad:
+		return refuse(strconv.Quote(value), "Must be a time as in RFC 3339, such as 2027-01-31T08:00:00Z.")
+	case at > now+most && isDelay:
+		return refuse(value, "Must be at most "+longest)
+	case at > now+most:
+		return refuse(value, "Must be at most in "+longest)
+	}
+	return at, true, nil
+}
+
 // retryAfter is the pause after the attempts that a message has had, in milliseconds. The last one
 // before it becomes a dead letter has none. [EXT-20, EXT-22, EXT-23]
 func (m *Model) retryAfter(q *modelQueue, msg *modelMessage) int64 {
@@ -161,7 +218,7 @@ func (q *modelQueue) untag(keys []string) {
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
 func (g *Generator) extension(q string) {
 	tag, values := strictHandles, []string{"true"}
-	switch g.r.IntN(11) {
+	switch g.r.IntN(14) {
 	case 0:
 		g.emit("tag q=%s %s=true", q, pausedTag)
 		g.emit("send q=%s%s", q, g.message(q))
@@ -181,6 +238,23 @@ func (g *Generator) extension(q string) {
 				g.emit("advance %s", g.one("1ms", "99ms", "500ms", "1s", "10s", "1m"))
 			}
 			g.emit("untag q=%s %s", q, tag)
+			return
+		}
+	case 11, 12, 13:
+		if tag, values = delayMaxTag, []string{"1m", "2m", "1h", "365d"}; isFIFO(q) {
+			return
+		}
+		g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+		for range 1 + g.r.IntN(4) {
+			g.emit("send q=%s body=%s attr=(%s)%s", q, g.one("x", "y"), g.one("tenaq.delay:String="+
+				g.one("0s", "1s", "59s", "1m", "90s", "24h", "30d", "1w"),
+				"tenaq.deliver-at:String="+g.one("2026-01-01T00:00:10Z", "2026-01-01T12:00:00.001Z",
+					"2026-01-01T00:02:00+00:01", "soon")), g.maybe("delay", "0", "0", "5"))
+			if g.chance(3) {
+				g.emit("advance %s", g.one("1ms", "1s", "1m", "24h"))
+			}
+		}
+		if !g.chance(4) {
 			return
 		}
 	case 8, 9, 10:

@@ -154,6 +154,7 @@ func (g *Generator) message(q string) string {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
 			"tenaq:String=v=1&reason=no-answer-9&source="+g.written(q),
 			"tenaq:String=v=1&key="+g.one("w1", "w2", "w%203"),
+			"tenaq.delay:String="+g.one("1s", "30s", "2m", "1h"),
 			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000",
 				"9999999999999")) + ")"
 	}

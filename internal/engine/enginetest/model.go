@@ -75,7 +75,7 @@ type modelMessage struct {
 	first, last     int64
 	changed         bool // its visibility was, since it was received
 	dedup           string
-	origin          bool   // its retention began in another queue
+	origin          bool   // its retention began in another queue, or begins after a long delay
 	source          string // ARN of the queue it was dead-lettered from
 
 	attempts []engine.Attempt // what consumers said

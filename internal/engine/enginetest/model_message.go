@@ -72,12 +72,20 @@ func (m *Model) expireOrigins(q *modelQueue) (more bool) {
 
 // expireFront removes messages from the front.
 func (m *Model) expireFront(q *modelQueue) (more bool) {
-	for n := 0; n < expiryPiece && len(q.messages) > 0 && q.expired(q.messages[0], m.now); n++ {
-		m.expire(q, q.messages[0])
+	for n := 0; n < expiryPiece; n++ {
+		i := slices.IndexFunc(q.messages, func(msg *modelMessage) bool { return !msg.late() })
+		if i < 0 || !q.expired(q.messages[i], m.now) {
+			return more
+		}
+		m.expire(q, q.messages[i])
 		more = true
 	}
 	return more
 }
+
+// late reports whether a message was sent with a long delay: its retention counts from the end of
+// it. [EXT-29]
+func (msg *modelMessage) late() bool { return msg.base > msg.arrived }
 
 func (m *Model) expire(q *modelQueue, msg *modelMessage) {
 	m.end(q, msg, "expired", engine.QueueName{})
@@ -87,6 +95,10 @@ func (m *Model) expire(q *modelQueue, msg *modelMessage) {
 // send stores a message. Wrong says what a message is that is too large.
 func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 	if no := q.check(e, wrong); no != nil {
+		return engine.Sent{Err: no}
+	}
+	at, later, no := q.deliverAt(&e, m.now)
+	if no != nil {
 		return engine.Sent{Err: no}
 	}
 	m.settle(q)
@@ -100,11 +112,18 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 	if !delay.Set || q.fifo() {
 		delay.Value = q.number("DelaySeconds")
 	}
+	wait := delay.Value * 1000
+	if later {
+		wait = max(at-m.now, 0)
+	}
 	id := m.identity()
 	msg := &modelMessage{id: id, lineage: id, sent: m.now, firstSent: m.firstSent(&e), base: m.now,
 		dedup: q.dedupID(e), entry: e}
 	m.of(q).AddSent(sizeOf(&e))
-	m.enter(q, msg, delay.Value)
+	m.enter(q, msg, 0)
+	if msg.at += wait; later && wait > 0 {
+		msg.base, msg.origin = at, true
+	}
 	if q.fifo() {
 		m.remember(q, e, msg)
 	}

@@ -50,8 +50,12 @@ func (m *Model) survey() (gauges []engine.Gauge) {
 			DeadLetterTarget:  m.redrive(q.attributes["RedrivePolicy"]).target.Name,
 		}
 		for _, msg := range q.messages {
-			g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
-			g.Kept = max(g.Kept, m.now-msg.base)    // [METRIC-23]
+			if msg.late() { // [EXT-30]
+				g.Age = max(g.Age, m.now-msg.base)
+			} else {
+				g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
+			}
+			g.Kept = max(g.Kept, m.now-msg.base) // [METRIC-23]
 		}
 		gauges = append(gauges, g)
 	}
@@ -65,14 +69,27 @@ func (m *Model) survey() (gauges []engine.Gauge) {
 func (q *modelQueue) awsAge(now int64) int64 {
 	const looks, segments, segment = 256, 16, 4096
 	seen := make(map[uint64]bool)
-	var last *modelMessage
-	for i, msg := range q.messages {
-		if seen[msg.seq/segment] = true; i == looks || len(seen) > segments {
-			return now - last.arrived
-		}
-		if last = msg; q.fifo() || msg.here < 3 {
-			return now - msg.arrived
+	var last, first *modelMessage
+	i, late := 0, int64(0)
+	for _, msg := range q.messages {
+		if msg.origin && (first == nil || msg.base < first.base) {
+			first = msg
 		}
 	}
-	return 0
+	if first != nil && first.late() && first.here < 3 { // [EXT-30]
+		late = max(now-first.base, 0)
+	}
+	for _, msg := range q.messages {
+		if msg.late() {
+			continue
+		}
+		if seen[msg.seq/segment] = true; i == looks || len(seen) > segments {
+			return max(now-last.arrived, late)
+		}
+		if last = msg; q.fifo() || msg.here < 3 {
+			return max(now-msg.arrived, late)
+		}
+		i++
+	}
+	return late
 }

@@ -183,6 +183,8 @@ func samples() []sample {
 	moves := Task{Number: 5, Source: sampleName, ID: sampleID, Destination: QueueName{Account: "000000000000", Name: "jobs"}, Rate: 10,
 		Started: sampleTime, Status: TaskFailed, Failure: "TaskTimedOut", Moved: 7, ToMove: 9, Limit: 12, Due: sampleTime * 1000, Stepped: sampleTime + 1}
 	seg := Segment{First: 4097, Sent: sampleTime, Live: 4095}
+	lates := seg
+	lates.Late = 300
 	p := Pos{At: sampleTime, Seq: 17}
 	claimed := RecordName{Account: "000000000000", Key: "claim/größer"}
 	record := Record{Version: uint64(sampleTime)*1000 + 7, Written: sampleTime, Expires: sampleTime + 60_000, Value: []byte("held\x00")}
@@ -239,6 +241,8 @@ func samples() []sample {
 		}, indexRow[DueKind]{p, DueReturned}},
 		{"segment", SeqKey(sampleSpace, KindSegment, 1), seg.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeSegment(v)) }, seg},
+		{"segment-2", SeqKey(sampleSpace, KindSegment, 1), lates.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeSegment(v)) }, lates},
 		{"delivery-dead", SeqKey(sampleSpace, KindDelivery, 18), dead.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, dead},
 		{"delivery-elder", SeqKey(sampleSpace, KindDelivery, 17), elder.Encode(nil),

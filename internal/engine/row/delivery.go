@@ -22,7 +22,7 @@ type Delivery struct {
 	FirstReceive int64
 	LastReceive  int64
 	Apart        bool // the content is a row of its own
-	Origin       bool // it was dead-lettered here and has a row in origin
+	Origin       bool // it was dead-lettered here or is late, and has a row in origin
 	Elder        bool // it has a row in elder; false in stores from before there were such rows
 	Changed      bool // the visibility was changed since the newest receive
 	Story        bool // it has a story row

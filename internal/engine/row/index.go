@@ -46,8 +46,9 @@ var DueRows = Index[DueKind]{
 	},
 }
 
-// OriginRows holds the messages of a standard queue that were dead-lettered into it, by the time
-// from which their retention counts, which is not the order in which they came. [DLQ-25]
+// OriginRows holds the messages of a standard queue that were dead-lettered into it, and those that
+// are late, by the time from which their retention counts, which is not the order in which they
+// came. [DLQ-25, EXT-29]
 var OriginRows = Index[struct{}]{
 	Name: "origin",
 	Kind: KindOrigin,

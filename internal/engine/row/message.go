@@ -28,7 +28,7 @@ type Meta struct {
 	Sent  int64 // when it was accepted
 	Size  int64 // as SQS counts it
 
-	Base       int64    // retention counts from here
+	Base       int64    // retention counts from here, which may be in the future
 	Arrived    int64    // when it came into this queue
 	Lineage    [16]byte // survives moves, redrives and replays
 	Generation uint64   // raised only by an intended replay of completed work
@@ -125,7 +125,16 @@ func (m *Meta) Scheduled() bool { return m.Flags&FlagScheduled != 0 }
 
 // IsElder reports whether the message has a row in elder: it is older than the queue finds it to
 // be, or it was moved, so that its rows in moved have to go with it.
-func (m *Meta) IsElder() bool { return m.FirstSent < m.Base || m.Away && m.Source == "" }
+func (m *Meta) IsElder() bool {
+	return m.FirstSent < m.Base && !m.IsLate() || m.Away && m.Source == ""
+}
+
+// IsLate reports whether the message was sent with a long delay. Its retention counts from the end
+// of the delay, so it does not expire in the order of arrival and has a row in origin. [EXT-29]
+func (m *Meta) IsLate() bool { return m.Base > m.Arrived }
+
+// LateMax is the longest such delay, in milliseconds. [EXT-27]
+const LateMax = 365 * 24 * 3600 * 1000
 
 // Expired reports whether the message has outlived the retention of its queue. [RET-1]
 func (m *Meta) Expired(now, retention int64) bool { return now >= m.Base+retention }

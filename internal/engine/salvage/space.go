@@ -113,6 +113,9 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 			At: m.Arrived}, true
 		if m.Source == "" { // it was sent with a delay that is lost: it must not come too early
 			placed.Kind, placed.At = row.DueDelayed, m.Arrived+sqslimits.DelayMax.Milliseconds()
+			if m.IsLate() {
+				placed.At = m.Base
+			}
 		}
 		w.out.Forgotten++
 	default:
@@ -131,7 +134,7 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	}
 	if placed.hasDelivery {
 		placed.Apart, placed.Origin, placed.Elder = m.Flags&row.FlagInline == 0, !w.fifo &&
-			m.Source != "", m.IsElder()
+			m.Source != "" || m.IsLate(), m.IsElder()
 		placed.Moved = m.Away
 		w.set(k, placed.Delivery.Encode(nil))
 		w.set(row.DueRows.Key(w.space, placed.Pos(m.Seq)), []byte{byte(placed.Kind)})
@@ -139,7 +142,7 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	} else if !w.fifo {
 		w.st.Cursor, w.st.LastFresh = min(w.st.Cursor, m.Seq), m.Seq
 	}
-	if !w.fifo && m.Source != "" {
+	if !w.fifo && m.Source != "" || m.IsLate() {
 		w.set(row.OriginRows.Key(w.space, row.Pos{At: m.Base, Seq: m.Seq}), []byte{row.Version})
 	}
 	if m.IsElder() {
@@ -152,10 +155,13 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 		w.saveSegment()
 	}
 	if w.segment.Live == 0 {
-		w.segments, w.segment = m.Seq>>row.SegmentBits, row.Segment{First: m.Seq, Sent: m.Base}
+		w.segments, w.segment = m.Seq>>row.SegmentBits, row.Segment{First: m.Seq}
 	}
-	w.segment.Live++
-	w.segment.Sent = max(w.segment.Sent, m.Base)
+	if w.segment.Live++; m.IsLate() {
+		w.segment.Late++
+	} else {
+		w.segment.Sent = max(w.segment.Sent, m.Base)
+	}
 	if w.fifo {
 		w.join(&placed)
 		w.rememberSend(m)
@@ -257,7 +263,8 @@ func (w *spaceSalvage) orphans(kind row.Kind) (n int64) {
 // metaFits reports whether a message may be in a queue as it says.
 func metaFits(m *row.Meta, fifo bool) bool {
 	switch {
-	case m.Seq == 0, m.FirstSent < 0, m.FirstSent > m.Sent, m.Base < m.Sent, m.Arrived < m.Base:
+	case m.Seq == 0, m.FirstSent < 0, m.FirstSent > m.Sent, m.Base < m.Sent,
+		m.IsLate() && (fifo || !m.Scheduled() || m.Source != "" || m.Base > m.Arrived+row.LateMax):
 		return false
 	case fifo:
 		return m.Group != "" && m.Dedup != "" && m.Scheduled() == (m.Source != "")

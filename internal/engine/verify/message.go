@@ -124,7 +124,8 @@ func (s *spaceRun) message(k []byte, m *message) {
 	case meta.Seq >= st.NextSeq:
 		s.say(k, "this is message %d, and the next one is to be %d", meta.Seq, st.NextSeq)
 	case meta.FirstSent > meta.Sent || meta.FirstSent < 0 || meta.Base < meta.Sent ||
-		meta.Arrived < meta.Base:
+		meta.IsLate() && (fifo || meta.Source != "" || !meta.Scheduled() ||
+			meta.Base > meta.Arrived+row.LateMax):
 		s.say(k, "it was first sent at %d, sent at %d, is kept from %d on and arrived at %d",
 			meta.FirstSent, meta.Sent, meta.Base, meta.Arrived)
 	case fifo && (meta.Group == "" || meta.Dedup == ""):
@@ -163,7 +164,7 @@ func (s *spaceRun) delivery(m *message) {
 	switch {
 	case d.Apart == (m.Flags&row.FlagInline != 0):
 		s.say(k, "its content is a row of its own: %v, and its message row says otherwise", d.Apart)
-	case d.Origin != (!fifo && m.Source != ""):
+	case d.Origin != (!fifo && m.Source != "" || m.IsLate()):
 		s.say(k, "it has an origin row: %v, and it came from %q", d.Origin, m.Source)
 	case d.Elder && !m.IsElder():
 		s.say(k, "it has an elder row, and it was first sent at %d and is kept from %d on",
@@ -179,7 +180,8 @@ func (s *spaceRun) delivery(m *message) {
 	case received && d.FirstReceive < m.Sent:
 		s.say(k, "it was sent at %d and received at %d", m.Sent, d.FirstReceive)
 	case d.Kind == row.DueDelayed && (fifo || received || d.At <= m.Arrived ||
-		d.At > m.Arrived+sqslimits.DelayMax.Milliseconds()):
+		m.IsLate() && d.At != m.Base ||
+		!m.IsLate() && d.At > m.Arrived+sqslimits.DelayMax.Milliseconds()):
 		s.say(k, "it arrived at %d and is delayed until %d, after %d receives", m.Arrived, d.At,
 			d.Receives)
 	case d.Kind == row.DueInFlight && (d.Generation == 0 || d.At <= d.LastReceive ||
@@ -248,16 +250,20 @@ func (s *spaceRun) content(k []byte, m *row.Meta, inline, apartKey, apart []byte
 type segmentSum struct {
 	id    uint64
 	live  int64
+	late  int64
 	first uint64
 	sent  int64
 }
 
 func (p *segmentSum) add(m *row.Meta) {
 	if p.live == 0 {
-		p.first, p.sent = m.Seq, m.Base
+		p.first, p.sent = m.Seq, math.MinInt64
 	}
-	p.live++
-	p.sent = max(p.sent, m.Base)
+	if p.live++; m.IsLate() {
+		p.late++
+	} else {
+		p.sent = max(p.sent, m.Base)
+	}
 }
 
 // segment compares the rows of the segments up to one with the messages, of which only that one has
@@ -286,6 +292,9 @@ func (s *spaceRun) segment(c *cursor, part *segmentSum) {
 		case stored.Live != found.live:
 			s.say(c.k, "this segment says that it has %d messages, and it has %d", stored.Live,
 				found.live)
+		case stored.Late != found.late:
+			s.say(c.k, "this segment says that %d of its messages are late, and %d are", stored.Late,
+				found.late)
 		case id > s.st.NextSeq>>row.SegmentBits || stored.First < id<<row.SegmentBits ||
 			stored.First > (id+1)<<row.SegmentBits:
 			s.say(c.k, "this segment begins at message %d, and the next one is to be %d",

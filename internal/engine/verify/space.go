@@ -13,7 +13,7 @@ type spaceRun struct {
 	live, delayed, inFlight int64
 
 	dues    relation // of the messages that have a delivery row
-	origins relation // of dead letters of a standard queue
+	origins relation // of dead letters and late messages of a standard queue
 	elders  relation // of messages that are older than they seem
 	lines   relation // of the messages of a FIFO queue
 	heads   relation // of the groups of one
@@ -173,7 +173,7 @@ func (s *spaceRun) dueRow(seq uint64, d *row.Delivery) (k, v []byte, ok bool) {
 }
 
 func (s *spaceRun) originRow(m *row.Meta) (k, v []byte, ok bool) {
-	if s.settings.FIFO || m.Source == "" {
+	if s.settings.FIFO || m.Source == "" && !m.IsLate() {
 		return nil, nil, false
 	}
 	return row.OriginRows.Key(s.space, row.Pos{At: m.Base, Seq: m.Seq}), []byte{row.Version}, true

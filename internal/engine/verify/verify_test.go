@@ -177,6 +177,8 @@ func everyKind(t *testing.T) rowMap {
 	r.do(&engine.PutRecord{Account: "000000000000", Key: "state", Value: []byte("open")})
 	r.now += 2
 	r.do(&engine.SweepRecords{Max: 10})
+	r.do(&engine.TagQueue{Queue: auditPlain, Tags: []engine.Tag{{Key: "tenaq:delay-max", Value: "90d"}}})
+	send(auditPlain, 2, engine.Entry{Attributes: []engine.EntryAttribute{{Name: "tenaq.delay", Type: some("String"), String: some("90d")}}})
 	r.do(&engine.Stamp{Clean: true})
 	return rowsOf(r.store)
 }

@@ -16,6 +16,7 @@ const Prefix = "tenaq:"
 
 // The keys.
 const (
+	DelayMaxTag         = Prefix + "delay-max"
 	History             = Prefix + "history"
 	MaxInFlight         = Prefix + "max-in-flight"
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
@@ -34,6 +35,8 @@ type Extension struct {
 	Rules    string // of docs/semantics, for tables
 	FIFOOnly bool   // standard queues cannot have it, for the reason that the table gives
 
+	StandardOnly bool // FIFO queues cannot have it
+
 	must string // what a value must be, for a refusal
 	read func(value string, s *Set) bool
 	says func(s *Set) string // what a valid value switches on, in a few words
@@ -41,6 +44,13 @@ type Extension struct {
 
 // All are the extensions there are, in order of their tags.
 var All = []Extension{
+	{
+		Tag: DelayMaxTag, Example: "90d", Values: "an age from `1m` to `365d`",
+		Does:  "The message attributes `tenaq.delay` and `tenaq.deliver-at` delay a message for at most this long.",
+		Rules: "EXT-27 to EXT-31", StandardOnly: true,
+		must: "Must be an age from 1m to 365d, such as 90d.",
+		read: readDelayMax, says: sayDelayMax,
+	},
 	{
 		Tag: History, Example: "7d/1GiB",
 		Values: "an age from `1m` to `3650d`, a size from `1MiB` to `1024TiB`, or both",
@@ -113,6 +123,7 @@ var All = []Extension{
 
 // A Set is what the tags of a queue switch on. Zero values are off.
 type Set struct {
+	DelayMax            int64 // in milliseconds
 	History             Bounds
 	MaxInFlight         int64
 	MaxInFlightPerGroup int64
@@ -150,6 +161,8 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 		return x.must, true
 	case x.FIFOOnly && !fifo:
 		return "The tag " + tag + " is for FIFO queues; leave the tag out.", false
+	case x.StandardOnly && fifo:
+		return "The tag " + tag + " is for standard queues; leave the tag out.", false
 	}
 	return "", false
 }

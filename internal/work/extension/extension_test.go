@@ -7,7 +7,7 @@ import (
 )
 
 // Values are what the tables say, and words say what they are.
-// [EXT-7, EXT-10, EXT-12, EXT-20, HIST-3]
+// [EXT-7, EXT-10, EXT-12, EXT-20, EXT-27, HIST-3]
 func TestExplain(t *testing.T) {
 	for _, test := range []struct{ tag, value, want string }{
 		{History, "7d", "messages that have ended are kept for 7 d"},
@@ -33,6 +33,10 @@ func TestExplain(t *testing.T) {
 		{RateTag, "/s", ""},
 		{RateTag, "6/", ""},
 		{RateTag, "6/s/s", ""},
+		{DelayMaxTag, "90d", "attributes of a message delay it for up to 90 d"},
+		{DelayMaxTag, "8760h", "attributes of a message delay it for up to 365 d"},
+		{DelayMaxTag, "8761h", ""},
+		{DelayMaxTag, "30s", ""},
 		{RetryTag, "10s", "a failed attempt is repeated after 10 s"},
 		{RetryTag, "10s..10s", "a failed attempt is repeated after 10 s"},
 		{RetryTag, "90s..15m", "a failed attempt is repeated after 90 s, and then after pauses that double up to 15 m"},

@@ -45,6 +45,9 @@ func page() string {
 		if x.FIFOOnly {
 			queues = " FIFO queues only."
 		}
+		if x.StandardOnly {
+			queues = " Standard queues only."
+		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s%s | %s |\n", x.Tag, x.Values, x.Example, x.Does,
 			queues, x.Rules)
 	}
