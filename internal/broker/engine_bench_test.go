@@ -173,22 +173,31 @@ func BenchmarkEngineLives(b *testing.B) {
 
 // BenchmarkEngineDedup measures sends to a FIFO queue that remembers no deduplication ids, or five
 // million of the last minutes; and the same after a restart, which has forgotten where not to look
-// for them.
+// for them. Then it does the same with a window of seven days.
 func BenchmarkEngineDedup(b *testing.B) {
 	const many = 5_000_000
 	for _, test := range []struct {
 		entries int
+		window  string
 		restart bool
-	}{{0, false}, {many, false}, {many, true}} {
-		b.Run(fmt.Sprintf("entries=%d/restart=%v", test.entries, test.restart), func(b *testing.B) {
+	}{{0, "5m", false}, {many, "5m", false}, {many, "5m", true}, {0, "7d", false}, {many, "7d", false},
+		{many, "7d", true}} {
+		name := fmt.Sprintf("entries=%d/window=%s/restart=%v", test.entries, test.window, test.restart)
+		b.Run(name, func(b *testing.B) {
 			needsLarge(b, test.entries)
 			b.ReportAllocs()
 			x := newEngineBench(b)
 			x.create("orders.fifo", fifoAttributes)
+			pause := int64(1) // after twenty sends; it makes 250 seconds in all
+			if test.window != "5m" {
+				x.apply(&engine.TagQueue{Queue: named("orders.fifo"), Tags: []engine.Tag{
+					{Key: "tenaq:dedup-window", Value: test.window}}})
+				pause = 2400 // nearly seven days
+			}
 			for n := range test.entries {
 				x.send("orders.fifo", n, 1000)
 				if n%(many/250_000) == 0 {
-					x.now++ // 250 seconds in all
+					x.now += pause
 				}
 			}
 			if test.restart {

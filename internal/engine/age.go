@@ -68,7 +68,7 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 }
 
 // lateAge returns for how long the first message in origin has waited since its delay ended, if it
-// is late and SQS counts it. [EXT-30]
+// is late and SQS counts it. [EXT-27]
 func (e *Engine) lateAge(q *queue) int64 {
 	first := q.origin.at(0)
 	m := e.mustFind(q, row.Pos{Seq: first.Seq})

@@ -18,7 +18,7 @@ func (op *ReceiveMessage) attempt() row.DedupHash {
 // none, if one of the messages has changed since, or if too many of them have become visible to fit
 // into the in-flight limit again. [DEDUP-19, DEDUP-21, DEDUP-25]
 func (e *Engine) repeat(q *queue, attempt row.DedupHash, room int64) (again []*message) {
-	earlier, ok := e.recall(q, attempt)
+	earlier, ok := e.recall(q, attempt, dedupWindow)
 	if !ok {
 		return nil
 	}

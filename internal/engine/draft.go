@@ -46,6 +46,9 @@ type Draft struct {
 	contentKey   string // hash of the body, when a FIFO queue might need it [DEDUP-2]
 	size         int64  // as SQS counts it, in bytes [SIZE-1]
 	content      content
+	// its deduplication id on a standard queue, from an attribute, which may be none [EXT-30]
+	named    Text
+	misnamed bool
 	// when its work was first sent, as its attributes claim; zero for now [METRIC-24]
 	claimedSent int64
 	later       *later // what its attributes say of a long delay; nil for nothing
@@ -54,6 +57,9 @@ type Draft struct {
 	noBody              bool
 	attributes, letters *Error
 }
+
+// dedupAttribute is the message attribute with the deduplication id on standard queues. [EXT-30]
+const dedupAttribute = "tenaq.dedup-id"
 
 // traceMax is how long a trace header from the transport may be, in bytes. The transport is not
 // part of the request, so an invalid header is left out instead of refused.
@@ -87,6 +93,11 @@ func NewDraft(entry Entry) Draft {
 	d.content = content{head: c.EncodeHead(), body: entry.Body.Value}
 	d.claimedSent = firstSentOf(c.Attributes)
 	d.later = laterOf(c.Attributes)
+	for _, a := range c.Attributes {
+		if a.Name == dedupAttribute {
+			d.named, d.misnamed = Text{Value: a.String, Set: true}, a.Type != "String"
+		}
+	}
 	if d.group.Set && !d.dedup.Set {
 		sum := sha256.Sum256([]byte(entry.Body.Value))
 		d.contentKey = hex.EncodeToString(sum[:])

@@ -45,11 +45,12 @@ func (q *queue) readExtensions() {
 // applyExtensions follows the tags of a queue after a change. Polls that wait for messages try
 // again, because the answer to them may be another one now.
 func (e *Engine) applyExtensions(q *queue) {
-	old, kept := q.ext, q.past != nil
+	old, kept, window := q.ext, q.past != nil, q.dedupWindow()
 	if q.readExtensions(); *q.ext == *old {
 		return
 	}
 	e.stir(q)
+	e.rewindow(q, window)
 	if q.ext.Rate != old.Rate {
 		q.forgetTokens() // [EXT-15]
 	}

@@ -243,7 +243,7 @@ func (e *Engine) changeVisibility(q *queue, h *Handle, seconds int64) *Error {
 		return errNumber(seconds, "VisibilityTimeout",
 			"Total VisibilityTimeout for the message is beyond the limit [43200 seconds]")
 	}
-	until = e.untilRetry(q, m, until) // [EXT-21]
+	until = e.untilRetry(q, m, until) // [EXT-18]
 	e.tellReturned(q, m, h, until)
 	e.unschedule(q, m)
 	m.Changed = true

@@ -10,7 +10,7 @@ import (
 
 // Long delays. On a queue with the tag tenaq:delay-max, an attribute of a message says when it is
 // delivered. The message stands in due like any delayed one. Its retention counts from the end of
-// the delay, and so it has a row in origin. [EXT-27 to EXT-30]
+// the delay, and so it has a row in origin. [EXT-24 to EXT-27]
 
 const (
 	laterPrefix   = "tenaq."
@@ -53,7 +53,7 @@ func laterOf(attributes []Attribute) (l *later) {
 	return l
 }
 
-// checkLater refuses a draft whose long delay the queue does not take. [EXT-27, EXT-28]
+// checkLater refuses a draft whose long delay the queue does not take. [EXT-24, EXT-25]
 func (d *Draft) checkLater(q *queue, now int64) *Error {
 	l, most := d.later, q.ext.DelayMax
 	if l == nil || most == 0 {

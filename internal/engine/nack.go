@@ -187,7 +187,7 @@ func (e *Engine) nack(q, target *queue, n *NackEntry) *Error {
 	case n.Verdict == Release: // [NACK-6]
 		m.Receives--
 	case n.Delay == 0:
-		until = e.untilRetry(q, m, until) // [EXT-21, EXT-22]
+		until = e.untilRetry(q, m, until) // [EXT-18, EXT-19]
 	}
 	e.hide(q, m, until)
 	return nil

@@ -31,6 +31,8 @@ type queue struct {
 
 	*fifoWindows // of a FIFO queue; nil for a standard queue
 
+	dedup dedupCache
+
 	ext  *extension.Set // what its tags switch on; never nil
 	past *past          // of a queue with a history, else nil
 
@@ -56,7 +58,6 @@ type fifoWindows struct {
 	lineRoom   int      // for how many lines the groups have memory
 	changed    []*group // with rows to be written
 	delayNext  int64    // before it no counted message stops being delayed; zero when unknown
-	dedup      dedupCache
 }
 
 func (q *queue) fifo() bool { return q.row.Attributes.FIFO }
@@ -89,6 +90,7 @@ func (q *queue) forget() {
 	q.msgs = lately[uint64, *message]{of: make(map[uint64]*message)}
 	q.ended, q.told = nil, nil
 	q.segs = make(map[uint64]*segment)
+	q.dedup = dedupCache{}
 	q.expiry, q.front = 0, 0
 }
 
@@ -266,8 +268,8 @@ func (q *queue) trim(window int) {
 			q.heads[class].trim(window)
 		}
 		q.trimGroups(window)
-		q.dedup.endTurn()
 	}
+	q.dedup.endTurn()
 	for _, seq := range q.ended {
 		delete(q.msgs.of, seq)
 	}
@@ -286,14 +288,15 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
-		fifoSize, bucketSize = 1152, 512, 24, 96, 56, 512, 16, 320, 40
+		fifoSize, bucketSize = 1216, 512, 24, 96, 56, 512, 16, 256, 40
 	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs.of)+q.fresh.len()) +
 		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
-			groupSize*len(q.groups.of) + lineSize*q.lineRoom + q.dedup.bytes()
+			groupSize*len(q.groups.of) + lineSize*q.lineRoom
 	}
+	n += q.dedup.bytes()
 	if q.past != nil {
 		n += bucketSize * cap(q.past.buckets)
 	}

@@ -15,7 +15,7 @@ import (
 // message never walks over the tombstones of deleted ones, and a few range deletes remove a segment
 // that has expired as a whole. Messages that were dead-lettered into a standard queue are older
 // than their place says, and those sent with a long delay, the late ones, are younger. They have an
-// index of their own. [DLQ-25, EXT-29] Segments count their late messages, so the front passes
+// index of their own. [DLQ-25, EXT-26] Segments count their late messages, so the front passes
 // segments that have no others.
 //
 // Every command on a queue first removes what has expired, in bounded steps. So no other code meets

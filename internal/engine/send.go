@@ -12,6 +12,7 @@ type Sent struct {
 	ID        MessageID
 	Sequence  Sequence
 	Duplicate bool   // not stored; ID and Sequence are those of the first message [DEDUP-13]
+	Told      bool   // the answer is to say that it is a duplicate [EXT-32]
 	Mark      string // for Follow, if it was asked for and the message was stored
 	Err       *Error // of an entry of a batch, which was not stored
 }
@@ -127,22 +128,22 @@ func (e *Engine) send(q *queue, d *Draft, random MessageID) Sent {
 			m.Dedup = d.contentKey
 		}
 		m.Dedup = strings.Clone(m.Dedup)
-		hash := row.HashOf(row.HashQueue, "", m.Dedup)
-		if q.row.Attributes.GroupScope { // [DEDUP-5, DEDUP-6]
-			hash = row.HashOf(row.HashGroup, m.Group, m.Dedup)
-		}
-		if first, ok := e.recall(q, hash); ok { // [DEDUP-13, DEDUP-15]
+	}
+	if hash, ok := d.key(q, m); ok {
+		if first, ok := e.recallSend(q, hash); ok { // [DEDUP-13, DEDUP-15]
 			e.tally(q).Deduplicated.Add(1)
-			return Sent{ID: first.ID, Sequence: first.Sequence, Duplicate: true}
+			return Sent{ID: first.ID, Sequence: q.sequence(uint64(first.Sequence)),
+				Duplicate: true, Told: q.ext.DedupWindow > 0}
 		}
 		e.memorise(q, hash, row.Dedup{At: e.now, ID: id, Sequence: Sequence(m.Seq)})
-	} else if at, ok := d.deliverAt(q, e.now); ok {
+	}
+	if at, ok := d.deliverAt(q, e.now); ok {
 		if at > e.now {
 			m.Flags |= row.FlagScheduled
 			m.Base = at
 			m.Delivery = row.Delivery{At: at, Kind: row.DueDelayed, Origin: true}
 		}
-	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 {
+	} else if delay := d.delay.or(q.row.Attributes.DelaySeconds); delay > 0 && !q.fifo() {
 		// The delay becomes part of the message. A later change of the queue does not apply to it.
 		// [DELAY-3]
 		m.Flags |= row.FlagScheduled
@@ -155,6 +156,17 @@ func (e *Engine) send(q *queue, d *Draft, random MessageID) Sent {
 	}
 	e.tally(q).AddSent(d.size)
 	return Sent{ID: id, Sequence: q.sequence(m.Seq)}
+}
+
+// key is what the queue remembers the send of a message by, if it remembers it.
+func (d *Draft) key(q *queue, m *message) (h row.DedupHash, ok bool) {
+	switch {
+	case q.fifo() && q.row.Attributes.GroupScope: // [DEDUP-5, DEDUP-6]
+		return row.HashOf(row.HashGroup, m.Group, m.Dedup), true
+	case q.fifo():
+		return row.HashOf(row.HashQueue, "", m.Dedup), true
+	}
+	return row.HashOf(row.HashQueue, "", d.named.Value), d.named.Set && q.ext.DedupWindow > 0
 }
 
 // sequence is the sequence number of a message.
@@ -204,6 +216,10 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errNumber(d.delay.Value, "DelaySeconds", "DelaySeconds must be >= 0 and <= 900.")
 	case d.attributes != nil:
 		return d.attributes
+	case d.misnamed && !q.fifo() && q.ext.DedupWindow > 0: // [EXT-31]
+		return errValue(d.named.Value, dedupAttribute, "It must have the data type String.")
+	case d.named.Set && !isIDText(d.named.Value) && !q.fifo() && q.ext.DedupWindow > 0:
+		return errIDText(d.named.Value, dedupAttribute)
 	}
 	if limit := q.row.Attributes.MaximumMessageSize; d.size > limit { // [SIZE-3, SIZE-4]
 		text := "One or more parameters are invalid."

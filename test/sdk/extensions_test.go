@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // tagged creates a queue with tags and sends it messages.
@@ -42,7 +45,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-20, EXT-27, EXT-28]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -133,7 +136,47 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-20]
+// With a deduplication window, the SDK gets the answer to the first send again, on standard and on
+// FIFO queues, and can see that it is a duplicate. [EXT-29, EXT-30, EXT-32]
+func TestDedupWindow(t *testing.T) {
+	n := start(t, nil)
+	send := func(in *sqs.SendMessageInput) (answer, duplicate string) {
+		t.Helper()
+		out, err := n.SendMessage(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, ok := middleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response)
+		if !ok {
+			t.Fatal("the SDK does not show the response")
+		}
+		return aws.ToString(out.MessageId) + " " + aws.ToString(out.SequenceNumber),
+			resp.Header.Get("Tenaq-Duplicate")
+	}
+	twice := func(in *sqs.SendMessageInput) {
+		t.Helper()
+		first, no := send(in)
+		again, yes := send(in)
+		if first != again || no != "" || yes != "true" {
+			t.Errorf("sends answer %q (%q) and %q (%q), want the same and true", first, no, again, yes)
+		}
+	}
+	tags := map[string]string{"tenaq:dedup-window": "30d"}
+	url := n.tagged("jobs", tags)
+	twice(&sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String("x"), MessageAttributes: map[string]types.MessageAttributeValue{
+		"tenaq.dedup-id": {DataType: aws.String("String"), StringValue: aws.String("order-17")}}})
+	if got := n.take(url, 0, 30); len(got) != 1 {
+		t.Errorf("%d messages were stored, want 1", len(got))
+	}
+	out, err := n.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String("jobs.fifo"), Tags: tags,
+		Attributes: map[string]string{"FifoQueue": "true", "ContentBasedDeduplication": "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice(&sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
+}
+
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("the AWS command line is not installed")
@@ -162,5 +205,12 @@ func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	run("untag-queue", "--queue-url", url, "--tag-keys", "tenaq:paused")
 	if got := run(receive...); got != "one" {
 		t.Errorf("a queue with one message of a group in flight at most delivers %q", got)
+	}
+
+	url = run("create-queue", "--queue-name", "jobs", "--tags", "tenaq:dedup-window=7d", "--query", "QueueUrl")
+	send := []string{"send-message", "--queue-url", url, "--message-body", "x", "--query", "MessageId", "--message-attributes",
+		`{"tenaq.dedup-id":{"DataType":"String","StringValue":"order-17"}}`}
+	if first, again := run(send...), run(send...); first != again {
+		t.Errorf("a repeated send answers %s, and the first one %s", again, first)
 	}
 }

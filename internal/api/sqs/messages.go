@@ -1,6 +1,8 @@
 package sqs
 
 import (
+	"strings"
+
 	"tenaq/internal/api/handle"
 	"tenaq/internal/api/intake"
 	"tenaq/internal/api/refusal"
@@ -80,6 +82,10 @@ const (
 	markHeader   = "Tenaq-Mark"
 )
 
+// duplicateHeader is in the answer to a send with duplicates, if the queue has a deduplication
+// window of its own: true, or the ids of the entries of a batch. [EXT-32]
+const duplicateHeader = "Tenaq-Duplicate"
+
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
 	op := &engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft,
@@ -89,6 +95,9 @@ func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	}
 	if mark := op.Sent.Mark; mark != "" {
 		c.w.Header().Set(markHeader, mark)
+	}
+	if op.Sent.Told {
+		c.w.Header().Set(duplicateHeader, "true")
 	}
 	stored(&sent, &op.Sent)
 	return answer(&sqswire.SendMessageResponse{Sent: sent})
@@ -117,8 +126,12 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 		return response{}, err
 	}
 	resp := new(sqswire.SendMessageBatchResponse)
+	var duplicates []string
 	for i, s := range op.Sent {
 		id := req.Entries[i].ID.Value
+		if s.Told {
+			duplicates = append(duplicates, id)
+		}
 		if s.Err != nil {
 			resp.Failed = append(resp.Failed, refusal.Of(s.Err).Entry(id))
 			continue
@@ -126,6 +139,9 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 		stored(&sent[i], &s)
 		resp.Successful = append(resp.Successful,
 			sqswire.SendMessageBatchResultEntry{ID: id, Sent: sent[i]})
+	}
+	if len(duplicates) > 0 {
+		c.w.Header().Set(duplicateHeader, strings.Join(duplicates, ","))
 	}
 	return answer(resp)
 }

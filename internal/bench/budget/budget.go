@@ -132,6 +132,10 @@ var Lines = []Line{
 		atLeast("send", 0.50, 0.20),
 		atMost("ready after kill -9", 2, "s", 0),
 	}, 4 << 30, served(measureDedup)},
+	{"window", "sends with 5 million ids kept for 7 d (short: 100,000), against none", []bound{
+		atLeast("send", 0.80, 0.20),
+		atLeast("after kill -9", 0.80, 0.20),
+	}, 4 << 30, served(measureWindow)},
 	{"overload", "twice the maximum rate, from 4,096 clients (short: 512), then half", []bound{
 		atLeast("goodput", 0.90, 0.30),
 		atMost("refused under another name", 0, "requests", 0),

@@ -82,3 +82,31 @@ func measureDedup(ctx context.Context, e *env) ([]measure, error) {
 	}
 	return append(found, ready), nil
 }
+
+// measureWindow does the same with a deduplication window of seven days, also after a restart, when
+// the server has nothing of the ids in memory.
+func measureWindow(ctx context.Context, e *env) (found []measure, err error) {
+	w := bench.Work{Kind: bench.Send, Groups: dedupGroups,
+		Tags: map[string]string{"tenaq:dedup-window": "7d"}}
+	full := w
+	full.Depth = e.count(5_000_000, 100_000)
+	url, err := bench.Fill(ctx, e.work(full), e.telling("fill the queue"))
+	if err != nil {
+		return nil, err
+	}
+	on := w
+	on.On = url
+	for _, what := range []string{"send", "after kill -9"} {
+		if what != "send" {
+			if _, err := e.readyAgain(ctx); err != nil {
+				return found, err
+			}
+		}
+		ratio, note, err := e.versus(ctx, "none remembered", w, "many remembered", on)
+		if err != nil {
+			return found, err
+		}
+		found = append(found, measure{what, ratio, note})
+	}
+	return found, nil
+}

@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 // The tags that switch extensions on, as users write them.
 const (
 	delayMaxTag   = "tenaq:delay-max"
+	windowTag     = "tenaq:dedup-window"
 	historyTag    = "tenaq:history"
 	inFlightTag   = "tenaq:max-in-flight"
 	perGroupTag   = "tenaq:max-in-flight-per-group"
@@ -105,9 +108,30 @@ func (q *modelQueue) tokens(now int64) (n, next int64) {
 	return 0, now + wait.Quo(wait, lacks.Denom()).Int64()
 }
 
+// window is for how long a queue remembers a send, in milliseconds; 0 for not at all. [EXT-29]
+func (q *modelQueue) window() int64 {
+	value, ok := q.tagged(windowTag)
+	switch {
+	case ok:
+		n, _ := strconv.ParseInt(value[:len(value)-1], 10, 64)
+		return n * map[byte]int64{'m': 60_000, 'h': 3_600_000, 'd': 86_400_000}[value[len(value)-1]]
+	case q.fifo():
+		return 300_000
+	}
+	return 0
+}
+
 // retag sets or removes tags. Another rate begins anew: 5 is the same as 5/s, and 60/m is not the
-// same as 1/s. [EXT-15]
-func (q *modelQueue) retag(change func()) {
+// same as 1/s. [EXT-15] Sends that are forgotten stay forgotten under another window. [EXT-34]
+func (m *Model) retag(q *modelQueue, change func()) {
+	window := q.window()
+	defer func() {
+		if q.window() > window {
+			maps.DeleteFunc(q.sends, func(_ modelKey, first modelSend) bool {
+				return m.over(first.at, max(window, 1))
+			})
+		}
+	}()
 	rate := func() string {
 		value, _ := q.tagged(rateTag)
 		return strings.TrimSuffix(value, "/s")
@@ -119,7 +143,7 @@ func (q *modelQueue) retag(change func()) {
 }
 
 // deliverAt is when a message with a long delay is delivered; false if it has none.
-// [EXT-27, EXT-28]
+// [EXT-24, EXT-25]
 func (q *modelQueue) deliverAt(
 	e *engine.Entry, now int64,
 ) (at int64, ok bool, no *engine.Error) {
@@ -175,7 +199,7 @@ func (q *modelQueue) deliverAt(
 }
 
 // retryAfter is the pause after the attempts that a message has had, in milliseconds. The last one
-// before it becomes a dead letter has none. [EXT-20, EXT-22, EXT-23]
+// before it becomes a dead letter has none. [EXT-17, EXT-19, EXT-20]
 func (m *Model) retryAfter(q *modelQueue, msg *modelMessage) int64 {
 	value, ok := q.tagged(retryTag)
 	if !ok || m.exhausted(q, msg) {
@@ -218,7 +242,10 @@ func (q *modelQueue) untag(keys []string) {
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
 func (g *Generator) extension(q string) {
 	tag, values := strictHandles, []string{"true"}
-	switch g.r.IntN(14) {
+	switch g.r.IntN(16) {
+	case 14, 15:
+		g.window(q)
+		return
 	case 0:
 		g.emit("tag q=%s %s=true", q, pausedTag)
 		g.emit("send q=%s%s", q, g.message(q))
@@ -274,4 +301,24 @@ func (g *Generator) extension(q string) {
 		return
 	}
 	g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+}
+
+// window changes the deduplication window of a queue, and sends something twice around it.
+func (g *Generator) window(q string) {
+	tag := fmt.Sprintf("tag q=%s %s=%s", q, windowTag,
+		g.one("5m", "6m", "30m", "30m", "2h", "7d", "365d"))
+	if g.chance(4) {
+		tag = fmt.Sprintf("untag q=%s %s", q, windowTag)
+	}
+	send := fmt.Sprintf("send q=%s body=x attr=(tenaq.dedup-id:String=%s)", q, g.one("d1", "d2"))
+	if isFIFO(q) {
+		send = fmt.Sprintf("send q=%s body=x group=g1 dedup=%s", q, g.one("d1", "d2"))
+	}
+	if g.chance(2) {
+		g.emit("%s", tag)
+	}
+	g.emit("%s", send)
+	g.emit("advance %s", g.one("1ms", "4m", "5m", "6m", "30m", "2h"))
+	g.emit("%s", tag)
+	g.emit("%s", send)
 }

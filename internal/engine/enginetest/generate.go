@@ -153,6 +153,7 @@ func (g *Generator) message(q string) string {
 	if g.chance(6) {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
 			"tenaq:String=v=1&reason=no-answer-9&source="+g.written(q),
+			"tenaq.dedup-id:String="+g.one("d1", "d2", "d3"), "tenaq.dedup-id:String=d1",
 			"tenaq:String=v=1&key="+g.one("w1", "w2", "w%203"),
 			"tenaq.delay:String="+g.one("1s", "30s", "2m", "1h"),
 			"tenaq:String=v=1&first-sent="+g.one("1", "1767225600000", "1767225601000",

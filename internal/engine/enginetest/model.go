@@ -220,9 +220,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		if slices.ContainsFunc(op.Tags, func(t engine.Tag) bool { return t.Key == historyTag }) {
 			m.settle(q) // by the tags as they were
 		}
-		q.retag(func() { q.tag(op.Tags) })
+		m.retag(q, func() { q.tag(op.Tags) })
 	case *engine.UntagQueue:
-		q.retag(func() { q.untag(op.Keys) })
+		m.retag(q, func() { q.untag(op.Keys) })
 		if _, on := q.historyAge(); !on {
 			m.endReplay(q)
 		}

@@ -35,8 +35,8 @@ func (m *Model) trusted() int64 {
 	return m.now
 }
 
-// over reports whether a window of five minutes is. [DEDUP-7, DEDUP-19]
-func (m *Model) over(from int64) bool { return m.trusted() >= from+300_000 }
+// over reports whether a window is.
+func (m *Model) over(from, window int64) bool { return m.trusted() >= from+window }
 
 // dedupID is the deduplication id that a message gets. [DEDUP-2, DEDUP-3]
 func (q *modelQueue) dedupID(e engine.Entry) string {
@@ -47,7 +47,25 @@ func (q *modelQueue) dedupID(e engine.Entry) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// dedups reports whether a queue remembers the send of a message. [EXT-30]
+func (q *modelQueue) dedups(e engine.Entry) bool {
+	return q.fifo() || q.is(windowTag) && workID(e).Set
+}
+
+// workID is the deduplication id on a standard queue.
+func workID(e engine.Entry) engine.Text {
+	for _, a := range e.Attributes {
+		if a.Name == "tenaq.dedup-id" {
+			return a.String
+		}
+	}
+	return engine.Text{}
+}
+
 func (q *modelQueue) key(e engine.Entry) modelKey {
+	if !q.fifo() {
+		return modelKey{id: workID(e).Value}
+	}
 	if q.attributes["DeduplicationScope"] == "messageGroup" {
 		return modelKey{byGroup: true, group: e.Group.Value, id: q.dedupID(e)}
 	}
@@ -57,7 +75,7 @@ func (q *modelQueue) key(e engine.Entry) modelKey {
 // duplicate returns the first send with the key of this one, if its window is not over.
 func (m *Model) duplicate(q *modelQueue, e engine.Entry) (first modelSend, ok bool) {
 	first, ok = q.sends[q.key(e)]
-	return first, ok && !m.over(first.at)
+	return first, ok && !m.over(first.at, q.window()) // [DEDUP-7, EXT-29]
 }
 
 // remember notes a send that was no duplicate.
@@ -73,7 +91,7 @@ func (m *Model) remember(q *modelQueue, e engine.Entry, msg *modelMessage) {
 // flight for those that have become visible since. [DEDUP-19, DEDUP-21, DEDUP-25]
 func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessage {
 	earlier, ok := q.attempts[attempt]
-	if !ok || m.over(earlier.at) {
+	if !ok || m.over(earlier.at, 300_000) {
 		return nil
 	}
 	for i, msg := range earlier.messages {

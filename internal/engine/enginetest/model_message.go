@@ -84,7 +84,7 @@ func (m *Model) expireFront(q *modelQueue) (more bool) {
 }
 
 // late reports whether a message was sent with a long delay: its retention counts from the end of
-// it. [EXT-29]
+// it. [EXT-26]
 func (msg *modelMessage) late() bool { return msg.base > msg.arrived }
 
 func (m *Model) expire(q *modelQueue, msg *modelMessage) {
@@ -102,10 +102,11 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 		return engine.Sent{Err: no}
 	}
 	m.settle(q)
-	if q.fifo() {
+	if q.dedups(e) {
 		if first, ok := m.duplicate(q, e); ok {
 			m.of(q).Deduplicated.Add(1)
-			return engine.Sent{ID: first.id, Sequence: first.sequence, Duplicate: true}
+			return engine.Sent{ID: first.id, Sequence: first.sequence, Duplicate: true,
+				Told: q.is(windowTag)}
 		}
 	}
 	delay := e.Delay
@@ -124,7 +125,7 @@ func (m *Model) send(q *modelQueue, e engine.Entry, wrong string) engine.Sent {
 	if msg.at += wait; later && wait > 0 {
 		msg.base, msg.origin = at, true
 	}
-	if q.fifo() {
+	if q.dedups(e) {
 		m.remember(q, e, msg)
 	}
 	return engine.Sent{ID: msg.id, Sequence: q.sequence(msg)}
@@ -178,6 +179,10 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 	if d < 0 || d > 900 {
 		return modelRefusal(engine.CodeInvalidParameter,
 			"Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", d)
+	}
+	if id := workID(e); q.is(windowTag) && !q.fifo() && id.Set && len(id.Value) > 128 {
+		return modelBadValue(id.Value, "tenaq.dedup-id", "tenaq.dedup-id can only include "+
+			"alphanumeric and punctuation characters. 1 to 128 in length.")
 	}
 	if limit := q.number("MaximumMessageSize"); sizeOf(&e) > limit {
 		return modelRefusal(engine.CodeInvalidParameter,

@@ -50,7 +50,7 @@ func (m *Model) survey() (gauges []engine.Gauge) {
 			DeadLetterTarget:  m.redrive(q.attributes["RedrivePolicy"]).target.Name,
 		}
 		for _, msg := range q.messages {
-			if msg.late() { // [EXT-30]
+			if msg.late() { // [EXT-27]
 				g.Age = max(g.Age, m.now-msg.base)
 			} else {
 				g.Age = max(g.Age, m.now-msg.firstSent) // [METRIC-9]
@@ -76,7 +76,7 @@ func (q *modelQueue) awsAge(now int64) int64 {
 			first = msg
 		}
 	}
-	if first != nil && first.late() && first.here < 3 { // [EXT-30]
+	if first != nil && first.late() && first.here < 3 { // [EXT-27]
 		late = max(now-first.base, 0)
 	}
 	for _, msg := range q.messages {

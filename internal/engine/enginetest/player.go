@@ -194,6 +194,9 @@ func (p *Player) accept(s engine.Sent, entry engine.Entry) (answer string, err e
 	if s.Duplicate {
 		answer += " duplicate"
 	}
+	if s.Told {
+		answer += " told"
+	}
 	return answer, nil
 }
 

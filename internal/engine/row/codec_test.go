@@ -103,6 +103,8 @@ func samples() []sample {
 	elders.ElderLow = Pos{At: sampleTime - 7, Seq: 21}
 	rated := elders
 	rated.Tokens, rated.Tokened = 1500, sampleTime
+	widened := elders
+	widened.Wide, widened.Forgot = 2015, sampleTime-9
 	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2, Unowned: true}
 	held := sys
 	sys.NextTask = 1 // what a row of version 1 does not have
@@ -227,6 +229,7 @@ func samples() []sample {
 		{"state-2", StateKey(sampleSpace), nil, readState, fifoState},
 		{"state-3", StateKey(sampleSpace), elders.Encode(nil), readState, elders},
 		{"state-4", StateKey(sampleSpace), rated.Encode(nil), readState, rated},
+		{"state-5", StateKey(sampleSpace), widened.Encode(nil), readState, widened},
 		{"message", SeqKey(sampleSpace, KindMessage, 17), plain.Encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},

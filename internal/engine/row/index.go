@@ -48,7 +48,7 @@ var DueRows = Index[DueKind]{
 
 // OriginRows holds the messages of a standard queue that were dead-lettered into it, and those that
 // are late, by the time from which their retention counts, which is not the order in which they
-// came. [DLQ-25, EXT-29]
+// came. [DLQ-25, EXT-26]
 var OriginRows = Index[struct{}]{
 	Name: "origin",
 	Kind: KindOrigin,

@@ -137,6 +137,14 @@ func DedupKey(space uint64, bucket int64, h DedupHash) []byte {
 	return append(key.AppendInt64(SpaceKey(space, KindDedup), bucket), h[:]...)
 }
 
+// DedupHashOf reads the hash from the end of the key of a dedup row.
+func DedupHashOf(k []byte) (h DedupHash, ok bool) {
+	if len(k) != SpacePrefixLen+8+len(h) {
+		return h, false
+	}
+	return DedupHash(k[SpacePrefixLen+8:]), true
+}
+
 // DedupSpan covers the rows of one bucket.
 func DedupSpan(space uint64, bucket int64) Span {
 	k := key.AppendInt64(SpaceKey(space, KindDedup), bucket)

@@ -130,10 +130,10 @@ func (m *Meta) IsElder() bool {
 }
 
 // IsLate reports whether the message was sent with a long delay. Its retention counts from the end
-// of the delay, so it does not expire in the order of arrival and has a row in origin. [EXT-29]
+// of the delay, so it does not expire in the order of arrival and has a row in origin. [EXT-26]
 func (m *Meta) IsLate() bool { return m.Base > m.Arrived }
 
-// LateMax is the longest such delay, in milliseconds. [EXT-27]
+// LateMax is the longest such delay, in milliseconds. [EXT-24]
 const LateMax = 365 * 24 * 3600 * 1000
 
 // Expired reports whether the message has outlived the retention of its queue. [RET-1]

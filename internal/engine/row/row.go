@@ -35,7 +35,7 @@
 //	  group     kind 07, group                      FIFO: its first message and how many there are
 //	  line      kind 08, group, seq                 FIFO: the messages of a group behind its first one
 //	  head      kind 09, class, at, seq             FIFO: the first messages of all groups, by time
-//	  dedup     kind 0A, minute, hash               what may not be sent, or received, twice
+//	  dedup     kind 0A, minute of a bucket, hash   what may not be sent, or received, twice
 //	  origin    kind 0B, base, seq                  dead-lettered messages, by their retention
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
@@ -58,7 +58,8 @@
 //     of the group on, and message by seq.
 //   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
 //     line.
-//   - A send to a FIFO queue reads dedup and group by key.
+//   - A send to a FIFO queue reads dedup and group by key. One to a queue with a deduplication
+//     window reads pieces of dedup from the front of a bucket.
 //   - A Nack, and a change of visibility that shortens it, reads story by seq, if the delivery row
 //     says that there is one.
 //   - Expiry reads segment and origin from the front, and then message. A survey reads elder

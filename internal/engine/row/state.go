@@ -1,5 +1,7 @@
 package row
 
+import "slices"
+
 // State is the row of a space that nearly every command changes. It is written once per turn.
 type State struct {
 	NextSeq   uint64 // of the next message; the first is 1
@@ -22,6 +24,29 @@ type State struct {
 	// Of a queue with a rate: what its bucket of tokens held when a message was last delivered, and
 	// when that was; zero for a bucket that was not used.
 	Tokens, Tokened int64
+
+	// Of a queue that has had a deduplication window of its own: how many minutes the last bucket
+	// covers beyond its first one, and the last send that is forgotten whatever the window is now.
+	Wide, Forgot int64
+}
+
+// BucketOf returns the bucket of the dedup rows of a time.
+func (s *State) BucketOf(at int64) (bucket int64, ok bool) {
+	for i, b := range slices.Backward(s.Buckets) {
+		if b <= at/DedupBucket {
+			return b, at < s.BucketEnd(i)
+		}
+	}
+	return 0, false
+}
+
+// BucketEnd is the first millisecond after a bucket, given by its index. A bucket ends where the
+// next one begins.
+func (s *State) BucketEnd(i int) int64 {
+	if i+1 < len(s.Buckets) {
+		return s.Buckets[i+1] * DedupBucket
+	}
+	return (s.Buckets[i] + 1 + s.Wide) * DedupBucket
 }
 
 func (s *State) Encode(b []byte) []byte {
@@ -31,9 +56,12 @@ func (s *State) Encode(b []byte) []byte {
 }
 
 func (s *State) parts(c *Codec) {
-	version := byte(stateVersion - 1)
-	if s.Tokened != 0 {
+	version := byte(stateVersion - 2)
+	switch {
+	case s.Wide != 0 || s.Forgot != 0:
 		version = stateVersion
+	case s.Tokened != 0:
+		version = stateVersion - 1
 	}
 	version = c.version(version, stateVersion)
 	c.Uint(&s.NextSeq, &s.LastFresh, &s.Cursor, &s.Mixed, &s.Segment)
@@ -49,8 +77,13 @@ func (s *State) parts(c *Codec) {
 		c.pos(&s.ElderLow)
 	}
 	if version > 3 {
-		if c.Int(&s.Tokens, &s.Tokened); s.Tokened == 0 {
+		if c.Int(&s.Tokens, &s.Tokened); s.Tokened == 0 && version == 4 {
 			c.fail() // it would be written in the version before
+		}
+	}
+	if version > 4 {
+		if c.Int(&s.Wide, &s.Forgot); s.Wide == 0 && s.Forgot == 0 {
+			c.fail()
 		}
 	}
 }
@@ -64,9 +97,10 @@ func NewState(next uint64) State {
 		Counted: SeqRange{next, next}}
 }
 
-// stateVersion is the version of the state row of a queue with a rate. Without one it is the
-// version before, which ends where the tokens begin.
-const stateVersion = 4
+// stateVersion is the version of the state row of a queue whose deduplication window was changed.
+// The version before ends where the fields of the window begin, and the one before that, of a queue
+// without a rate, where the tokens begin.
+const stateVersion = 5
 
 func DecodeState(value []byte) (s State, ok bool) {
 	c := Codec{B: value, Reading: true}

@@ -29,11 +29,12 @@ type spaceSalvage struct {
 
 // remembered keeps the deduplication ids that do not contradict the messages.
 func (w *spaceSalvage) remembered() {
+	w.buckets()
 	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindDedup),
 		row.SpaceKey(w.space, row.KindDedup+1)) {
-		bucket, hash, _ := key.Int64(k[row.SpacePrefixLen:])
-		d, ok := row.DecodeDedup(v)
-		ok = ok && w.fifo && len(hash) == len(row.DedupHash{}) && d.At/row.DedupBucket == bucket
+		bucket, d, ok := w.dedup(k, v)
+		of, covered := w.st.BucketOf(d.At)
+		ok = ok && covered && of == bucket
 		if ok && d.Deliveries == nil {
 			value, there := w.get(row.SeqKey(w.space, row.KindMessage, uint64(d.Sequence)))
 			m, _, read := row.DecodeMeta(uint64(d.Sequence), value)
@@ -42,13 +43,39 @@ func (w *spaceSalvage) remembered() {
 		for _, a := range d.Deliveries {
 			ok = ok && a.Seq != 0 && a.Generation != 0
 		}
-		switch n := len(w.st.Buckets); {
-		case !ok:
+		if !ok {
 			w.delete(bytes.Clone(k))
-		case n == 0 || w.st.Buckets[n-1] != bucket:
-			w.st.Buckets = append(w.st.Buckets, bucket)
 		}
 	}
+}
+
+// buckets finds the buckets of the dedup rows. The last one covers the latest of its rows at least.
+func (w *spaceSalvage) buckets() {
+	for k, v := range w.store.Scan(row.SpaceKey(w.space, row.KindDedup),
+		row.SpaceKey(w.space, row.KindDedup+1)) {
+		bucket, d, ok := w.dedup(k, v)
+		if !ok {
+			continue
+		}
+		if n := len(w.st.Buckets); n == 0 || w.st.Buckets[n-1] != bucket {
+			w.st.Buckets, w.st.Wide = append(w.st.Buckets, bucket), 0
+		}
+		w.st.Wide = max(w.st.Wide, d.At/row.DedupBucket-bucket)
+	}
+	if n := len(w.st.Buckets); n > 0 {
+		w.st.Forgot = w.old.Forgot
+		if last := len(w.old.Buckets); last > 0 && w.old.Buckets[last-1] == w.st.Buckets[n-1] {
+			w.st.Wide = max(w.st.Wide, w.old.Wide)
+		}
+	}
+}
+
+// dedup reads a dedup row that may be in the queue.
+func (w *spaceSalvage) dedup(k, v []byte) (bucket int64, d row.Dedup, ok bool) {
+	bucket, hash, _ := key.Int64(k[row.SpacePrefixLen:])
+	d, ok = row.DecodeDedup(v)
+	return bucket, d, ok && len(hash) == len(row.DedupHash{}) && d.At/row.DedupBucket >= bucket &&
+		(w.fifo || d.Deliveries == nil)
 }
 
 // A message is a message row with its delivery row, if it has one.
@@ -213,20 +240,20 @@ func (w *spaceSalvage) saveGroups() {
 }
 
 // rememberSend makes sure that the deduplication id of a message is remembered if others of its
-// minute are.
+// time are.
 //
 // A send is remembered within its queue or within its group, by the scope at that time. When the
 // scope changes within a minute, messages of one group can have the same id: one is remembered
 // within the queue, and one within the group. A row of one must not replace that of the other.
 func (w *spaceSalvage) rememberSend(m *row.Meta) {
-	minute := m.Sent / row.DedupBucket
-	if m.Source != "" || m.Redrives > 0 || m.Replayed || !slices.Contains(w.st.Buckets, minute) {
+	bucket, ok := w.st.BucketOf(m.Sent)
+	if m.Source != "" || m.Redrives > 0 || m.Replayed || !ok {
 		return
 	}
 	d := row.Dedup{At: m.Sent, ID: m.ID, Sequence: row.Sequence(m.Seq)}
 	want := d.Encode(nil)
-	inQueue := row.DedupKey(w.space, minute, row.HashOf(row.HashQueue, "", m.Dedup))
-	inGroup := row.DedupKey(w.space, minute, row.HashOf(row.HashGroup, m.Group, m.Dedup))
+	inQueue := row.DedupKey(w.space, bucket, row.HashOf(row.HashQueue, "", m.Dedup))
+	inGroup := row.DedupKey(w.space, bucket, row.HashOf(row.HashGroup, m.Group, m.Dedup))
 	ofQueue, queueTaken := w.get(inQueue)
 	ofGroup, groupTaken := w.get(inGroup)
 	if bytes.Equal(ofQueue, want) || bytes.Equal(ofGroup, want) {

@@ -118,32 +118,29 @@ func (s *spaceRun) remembered(k []byte, m *row.Meta) {
 	if m.Scheduled() || m.Redrives > 0 || m.Replayed {
 		return // it was moved here
 	}
-	known := false
-	for _, bucket := range s.st.Buckets {
-		known = known || bucket == m.Sent/row.DedupBucket
-	}
+	bucket, known := s.st.BucketOf(m.Sent)
 	if !known {
 		return
 	}
 	for _, h := range []row.DedupHash{row.HashOf(row.HashQueue, "", m.Dedup),
 		row.HashOf(row.HashGroup, m.Group, m.Dedup)} {
-		value, ok := s.get(row.DedupKey(s.space, m.Sent/row.DedupBucket, h))
+		value, ok := s.get(row.DedupKey(s.space, bucket, h))
 		if !ok {
 			continue
 		}
-		if d, ok := row.DecodeDedup(value); ok && d.Deliveries == nil && d.At == m.Sent &&
-			d.ID == m.ID && uint64(d.Sequence) == m.Seq {
-			return
+		d, ok := row.DecodeDedup(value)
+		if !ok || d.Deliveries != nil {
+			continue
+		}
+		if d.At == m.Sent && d.ID == m.ID && uint64(d.Sequence) == m.Seq || d.At > m.Sent {
+			return // or its id was used again, after a window that became shorter
 		}
 	}
-	s.say(k, "its deduplication id is not remembered, and others of its minute are")
+	s.say(k, "its deduplication id is not remembered, and others of its time are")
 }
 
 // dedup looks at what may not be sent, or received, twice.
 func (s *spaceRun) dedup() {
-	if !s.settings.FIFO {
-		return
-	}
 	known := make(map[int64]bool)
 	for _, bucket := range s.st.Buckets {
 		known[bucket] = true
@@ -157,11 +154,13 @@ func (s *spaceRun) dedup() {
 		}
 		s.canonical(s.queue, k, v, d.Encode(nil))
 		s.past(s.queue, k, "its first use", d.At)
-		switch {
+		switch of, covered := s.st.BucketOf(d.At); {
 		case !known[bucket]:
 			s.say(k, "it is of minute %d, and the state knows of %v", bucket, s.st.Buckets)
-		case d.At/row.DedupBucket != bucket:
+		case of != bucket || !covered:
 			s.say(k, "it is of minute %d and of the time %d", bucket, d.At)
+		case !s.settings.FIFO && d.Deliveries != nil:
+			s.say(k, "it is of a receive attempt, and the queue is a standard queue")
 		case d.Deliveries == nil:
 			s.dedupSend(k, &d)
 		}

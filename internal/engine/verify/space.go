@@ -100,6 +100,10 @@ func (s *spaceRun) checkState(k []byte) {
 		s.say(k, "the range of counted messages is from %d to %d, and the next message is %d",
 			st.Counted.Lo, st.Counted.Hi, st.NextSeq)
 	}
+	s.past(s.queue, k, "the last send that it has forgotten", st.Forgot)
+	if st.Wide < 0 || st.Wide > 0 && len(st.Buckets) == 0 {
+		s.say(k, "the last of %d buckets of dedup rows covers %d minutes more", len(st.Buckets), st.Wide)
+	}
 	for i := 1; i < len(st.Buckets); i++ {
 		if st.Buckets[i] <= st.Buckets[i-1] {
 			s.say(k, "the minutes of its dedup rows are not in order: %v", st.Buckets)
@@ -264,7 +268,7 @@ func (s *spaceRun) others() {
 	if s.settings.FIFO {
 		return
 	}
-	for kind, name := range []string{0: "group", 1: "line", 2: "head", 3: "dedup"} {
+	for kind, name := range []string{0: "group", 1: "line", 2: "head"} {
 		for k := range s.rows(s.kind(row.KindGroup + row.Kind(kind))) {
 			s.say(k, "this is a %s row, and the queue is no FIFO queue", name)
 		}

@@ -358,6 +358,8 @@ func TestAuditFinds(t *testing.T) {
 		{"state with a number that was given", in(auditPlain, row.KindState), inState(func(s *row.State) { s.NextSeq -= 2 }), "the next one is to be"},
 		{"state that reads due from too late", in(auditPlain, row.KindState), inState(func(s *row.State) { s.DueLow.At += 1 << 40 }), "where reading begins"},
 		{"state that reads heads from too late", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.HeadLow[1].At += 1 << 40 }), "where reading begins"},
+		{"state whose last bucket ends before it begins", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.Wide = -1 }), "covers -1 minutes more"},
+		{"state that forgets what is to come", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.Forgot = 1 << 50 }), "the last send that it has forgotten"},
 		{"state that has forgotten a minute", in(auditFIFO, row.KindState), inState(func(s *row.State) { s.Buckets = nil }), "and the state knows of"},
 		{"state with the cursor behind fresh messages", in(auditPlain, row.KindState), inState(func(s *row.State) { s.Cursor = s.NextSeq }), "it was never handed out, and"},
 		{"message removed", in(auditPlain, row.KindMessage), remove, "of message 9, which is not there"},

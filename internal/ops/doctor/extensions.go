@@ -14,10 +14,9 @@ func checkExtensions(q *Examined) Finding {
 	if q.untold != nil {
 		return unchecked("allow sqs:ListQueueTags on it", "%v", q.untold)
 	}
-	var on extension.Set
+	on := q.extensions()
 	var says []string
 	for _, tag := range slices.Sorted(maps.Keys(q.tags)) {
-		on.Add(tag, q.tags[tag])
 		if text := extension.Explain(tag, q.tags[tag]); text != "" {
 			says = append(says, text)
 		}
@@ -27,7 +26,8 @@ func checkExtensions(q *Examined) Finding {
 	}
 	retention, _ := q.seconds("MessageRetentionPeriod")
 	no := on.Contradictions(extension.Queue{Name: q.Name, Dead: q.IsDead,
-		Retention: retention.Milliseconds()})
+		Retention: retention.Milliseconds(),
+		ByContent: q.isFIFO() && q.Attributes["ContentBasedDeduplication"] == "true"})
 	if len(no) > 0 {
 		var facts, dos []string
 		for _, c := range no {
@@ -36,4 +36,12 @@ func checkExtensions(q *Examined) Finding {
 		return warning(strings.Join(dos, "; "), "%s", strings.Join(facts, "; "))
 	}
 	return fine("%s", strings.Join(says, "; "))
+}
+
+// extensions is what the tags of a queue switch on.
+func (q *Examined) extensions() (on extension.Set) {
+	for tag, value := range q.tags { // order does not matter: each switches on a thing of its own
+		on.Add(tag, value)
+	}
+	return on
 }

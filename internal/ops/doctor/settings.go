@@ -334,15 +334,19 @@ func checkDedup(q *Examined) Finding {
 	if !q.isFIFO() || !ok {
 		return Finding{}
 	}
+	window := DedupWindow
+	if set := q.extensions().DedupWindow; set > 0 {
+		window = time.Duration(set) * time.Millisecond
+	}
+	known := "a deduplication id is known for " + cli.HumanDuration(window)
 	if q.target == "" {
-		return fine("a deduplication id is known for 5 min; a later repeated send is a second message")
+		return fine("%s; a later repeated send is a second message", known)
 	}
 	under := visibility * time.Duration(q.maxReceives)
 	figures := map[string]float64{"underWaySeconds": under.Seconds(),
-		"windowSeconds": DedupWindow.Seconds()}
-	says := receivesTake(q.maxReceives, visibility) +
-		", and a deduplication id is known for 5 min"
-	if under > DedupWindow {
+		"windowSeconds": window.Seconds()}
+	says := receivesTake(q.maxReceives, visibility) + ", and " + known
+	if under > window {
 		return warning("let consumers recognize completed work by its key, as claims do: tenaq pipe --records; let producers that replay use the same key, as tenaq outbox does",
 			"%s: a later redrive or replay is a second message", says).with(figures)
 	}

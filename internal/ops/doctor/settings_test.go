@@ -204,6 +204,10 @@ func TestQueueChecks(t *testing.T) {
 		{"extensions", tagged("tenaq:history", "7d", "tenaq:strict-handles", "true"), OK, "kept for 7 d; only the newest receipt handle of a message is valid"},
 		{"extensions", tagged("tenaq:paused", "true"), Warning, "paused: no message is delivered"},
 		{"extensions", with(tagged("tenaq:paused", "true"), func(q *Examined) { q.IsDead = true }), Warning, "paused, and dead letters come here"},
+		{"extensions", tagged("tenaq:dedup-window", "7d"), OK, "a deduplication id is remembered for 7 d"},
+		{"extensions", with(tagged("tenaq:dedup-window", "48h"), func(q *Examined) {
+			q.Attributes["FifoQueue"], q.Attributes["ContentBasedDeduplication"] = "true", "true"
+		}), Warning, "ContentBasedDeduplication with tenaq:dedup-window=2d: a body that was sent in the last 2 d is dropped as a repeat, unless it has a MessageDeduplicationId"},
 		{"extensions", tagged("tenaq:rate", "60/h"), OK, "at most 60 deliveries an hour"},
 		{"extensions", with(tagged("tenaq:rate", "1/h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:rate=1/h delivers one message in 1 h, and messages are kept for 1 h: most of them expire first"},
 		{"extensions", with(tagged("tenaq:retry", "10s..1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:retry=10s..1h waits up to 1 h, and messages are kept for 1 h: they expire before they are tried again"},

@@ -3,6 +3,7 @@ package extension
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Queue is what tags may contradict besides each other.
@@ -10,6 +11,7 @@ type Queue struct {
 	Name      string
 	Dead      bool  // dead letters of other queues come here
 	Retention int64 // in milliseconds; zero if it is not known
+	ByContent bool  // deduplication ids are made from bodies
 }
 
 // A Contradiction is a tag that cannot have its effect, or whose effect is easily forgotten.
@@ -34,6 +36,12 @@ func (s *Set) Contradictions(q Queue) (found []Contradiction) {
 		found = append(found, Contradiction{fmt.Sprintf("%s=%d has no effect, because %s=%d allows fewer",
 			MaxInFlightPerGroup, s.MaxInFlightPerGroup, MaxInFlight, most),
 			"raise " + MaxInFlight + ", or: " + untag(MaxInFlightPerGroup)})
+	}
+	if s.DedupWindow > windowMin && q.ByContent {
+		window := inUnits(s.DedupWindow, ages)
+		found = append(found, Contradiction{fmt.Sprintf("ContentBasedDeduplication with %s=%s: a body that was sent in the last %s is dropped as a repeat, unless it has a MessageDeduplicationId",
+			DedupWindowTag, strings.ReplaceAll(window, " ", ""), window),
+			"give each message a MessageDeduplicationId, or: " + untag(DedupWindowTag)})
 	}
 	if r := s.Rate; r.Messages > 0 && q.Retention > 0 && r.Interval() >= q.Retention {
 		found = append(found, Contradiction{fmt.Sprintf("%s=%s delivers one message in %s, and messages are kept for %s: most of them expire first",

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// delayMax is the longest delay that a tag may allow. [EXT-27]
+// delayMax is the longest delay that a tag may allow. [EXT-24]
 const delayMax = 365 * 24 * 3600 * 1000
 
 var delays = append(ages, unit{"s", 1000})
 
 // ReadDelay reads a delay such as 30s or 90d, and returns it in milliseconds. It has no bound but
-// that of a number. [EXT-28]
+// that of a number. [EXT-25]
 func ReadDelay(text string) (int64, bool) { return measure(text, delays, 0, 1<<52) }
 
-// ReadTime reads a time as in RFC 3339, and returns it in Unix milliseconds. [EXT-28]
+// ReadTime reads a time as in RFC 3339, and returns it in Unix milliseconds. [EXT-25]
 func ReadTime(text string) (int64, bool) {
 	at, err := time.Parse(time.RFC3339, text)
 	return at.UnixMilli(), err == nil

@@ -17,6 +17,7 @@ const Prefix = "tenaq:"
 // The keys.
 const (
 	DelayMaxTag         = Prefix + "delay-max"
+	DedupWindowTag      = Prefix + "dedup-window"
 	History             = Prefix + "history"
 	MaxInFlight         = Prefix + "max-in-flight"
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
@@ -45,9 +46,16 @@ type Extension struct {
 // All are the extensions there are, in order of their tags.
 var All = []Extension{
 	{
+		Tag: DedupWindowTag, Example: "7d", Values: "an age from `5m` to `365d`",
+		Does: "A deduplication id is remembered for this long. On standard queues, the id is the " +
+			"message attribute `tenaq.dedup-id`.",
+		Rules: "EXT-29 to EXT-36", must: "Must be an age from 5m to 365d, such as 7d.",
+		read: readWindow, says: sayWindow,
+	},
+	{
 		Tag: DelayMaxTag, Example: "90d", Values: "an age from `1m` to `365d`",
 		Does:  "The message attributes `tenaq.delay` and `tenaq.deliver-at` delay a message for at most this long.",
-		Rules: "EXT-27 to EXT-31", StandardOnly: true,
+		Rules: "EXT-24 to EXT-28", StandardOnly: true,
 		must: "Must be an age from 1m to 365d, such as 90d.",
 		read: readDelayMax, says: sayDelayMax,
 	},
@@ -105,7 +113,7 @@ var All = []Extension{
 		Values: "a pause from `1s` to `12h`; or the first pause and the longest, and `/x` and a factor " +
 			"from `2` to `10`; the default is `/x2`",
 		Does:  "After a failed attempt, a message waits for this pause before it is delivered again.",
-		Rules: "EXT-20 to EXT-26",
+		Rules: "EXT-17 to EXT-23",
 		must: "Must be a pause from 1s to 12h, such as 10s, or the first pause and the longest, " +
 			"such as 10s..15m or 10s..15m/x3.",
 		read: readRetry, says: sayRetry,
@@ -124,6 +132,7 @@ var All = []Extension{
 // A Set is what the tags of a queue switch on. Zero values are off.
 type Set struct {
 	DelayMax            int64 // in milliseconds
+	DedupWindow         int64 // in milliseconds
 	History             Bounds
 	MaxInFlight         int64
 	MaxInFlightPerGroup int64

@@ -7,9 +7,14 @@ import (
 )
 
 // Values are what the tables say, and words say what they are.
-// [EXT-7, EXT-10, EXT-12, EXT-20, EXT-27, HIST-3]
+// [EXT-7, EXT-10, EXT-12, EXT-17, EXT-24, EXT-29, HIST-3]
 func TestExplain(t *testing.T) {
 	for _, test := range []struct{ tag, value, want string }{
+		{DedupWindowTag, "5m", "a deduplication id is remembered for 5 m"},
+		{DedupWindowTag, "4m", ""},
+		{DedupWindowTag, "365d", "a deduplication id is remembered for 365 d"},
+		{DedupWindowTag, "8761h", ""},
+		{DedupWindowTag, "300", ""},
 		{History, "7d", "messages that have ended are kept for 7 d"},
 		{History, "90m", "messages that have ended are kept for 90 m"},
 		{History, "48h", "messages that have ended are kept for 2 d"},
@@ -96,7 +101,7 @@ func TestRate(t *testing.T) {
 }
 
 // Pauses grow by the factor up to the longest, and jitter adds up to a tenth: nothing to some
-// messages and nearly a tenth to others. [EXT-20, EXT-23]
+// messages and nearly a tenth to others. [EXT-17, EXT-20]
 func TestPause(t *testing.T) {
 	for _, test := range []struct {
 		value string

@@ -18,13 +18,13 @@ const (
 	factorMax     = 10
 )
 
-// jitterPart is the part of a pause that jitter adds at most. [EXT-23]
+// jitterPart is the part of a pause that jitter adds at most. [EXT-20]
 const jitterPart = 10
 
 var pauses = []unit{{"h", 3_600_000}, {"m", 60_000}, {"s", 1000}}
 
 // readRetry reads a pause such as 10s, a range such as 10s..15m in which pauses double, or a range
-// with another factor: 10s..15m/x3. [EXT-20]
+// with another factor: 10s..15m/x3. [EXT-17]
 func readRetry(value string, s *Set) (ok bool) {
 	b := Backoff{Factor: factorDefault}
 	value, factor, has := strings.Cut(value, "/x")
@@ -70,7 +70,7 @@ func sayRetry(s *Set) string {
 
 // Pause returns the pause after an attempt; the first one is 1. Up to a tenth is added, so that
 // messages that failed together do not come back together. It follows from the number of the
-// message, because every machine must find the same. [EXT-20, EXT-23]
+// message, because every machine must find the same. [EXT-17, EXT-20]
 func (b Backoff) Pause(attempt uint32, message uint64) int64 {
 	pause := b.Base
 	for n := attempt; n > 1 && pause < b.Most; n-- {
