@@ -136,7 +136,8 @@ func newRoot(a *cli.App) *cobra.Command {
 		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), unix.verify,
 		serve.NewBackupCmd(a), unix.restore, unix.salvage, unix.bench)
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
-		queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a), alarms.NewWatchCmd(a))
+		queues.NewBridgeCmd(a), queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a),
+		alarms.NewWatchCmd(a))
 	add(groupMessages, messages.NewSendCmd(a), messages.NewReceiveCmd(a), messages.NewPeekCmd(a),
 		messages.NewShowCmd(a), messages.NewTraceCmd(a), messages.NewHistoryCmd(a),
 		dead.NewReplayCmd(a),
