@@ -95,7 +95,7 @@ type bridge struct {
 	last  atomic.Int64 // when an error was printed last, in Unix milliseconds
 }
 
-// dedupAttribute is where a standard queue with a deduplication window finds the id. [EXT-41]
+// dedupAttribute is where a standard queue with a deduplication window finds the id. [EXT-30]
 const (
 	dedupAttribute = "tenaq.dedup-id"
 	dedupTag       = "tenaq:dedup-window"
