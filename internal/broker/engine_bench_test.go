@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -90,13 +91,15 @@ func (x *engineBench) create(queue string, attributes map[string]string) {
 	x.apply(&engine.CreateQueue{Queue: named(queue), NameSet: true, Attributes: attributes})
 }
 
-// send sends message number n of so many groups, none for a standard queue, each with an id of its
-// own.
+// send sends message number n of so many groups, or of none; on a FIFO queue, each with an id of
+// its own.
 func (x *engineBench) send(queue string, n, groups int) {
 	entry := engine.Entry{Body: engine.Text{Value: aBody, Set: true}}
 	if groups > 0 {
 		entry.Group = engine.Text{Value: "customer-" + strconv.Itoa(n%groups), Set: true}
-		entry.Dedup = engine.Text{Value: "order-" + strconv.Itoa(n), Set: true}
+		if strings.HasSuffix(queue, ".fifo") {
+			entry.Dedup = engine.Text{Value: "order-" + strconv.Itoa(n), Set: true}
+		}
 	}
 	x.apply(&engine.SendMessage{Queue: named(queue), Draft: engine.NewDraft(entry)})
 }
@@ -164,6 +167,41 @@ func BenchmarkEngineLives(b *testing.B) {
 			}
 			b.ResetTimer()
 			x.lives(queue, test.waiting, b.N, test.groups)
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
+			x.close()
+		})
+	}
+}
+
+// BenchmarkEngineFair measures whole lives like BenchmarkEngineLives: of messages with groups on a
+// standard queue, on a fair one, and on a fair one on which a hundred thousand groups wait.
+func BenchmarkEngineFair(b *testing.B) {
+	const many = 100_000
+	for _, test := range []struct {
+		name            string
+		groups, waiting int
+		fair            bool
+	}{
+		{"standard/groups=1000", 1_000, 0, false},
+		{"fair/groups=1000", 1_000, 0, true},
+		{"standard/groups=100000", many, many, false},
+		{"fair/groups=100000", many, many, true},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			x := newEngineBench(b)
+			create := &engine.CreateQueue{Queue: named("orders"), NameSet: true}
+			if test.fair {
+				create.Tags = []engine.Tag{{Key: "tenaq:fair", Value: "true"}}
+			}
+			x.apply(create)
+			for n := range test.waiting {
+				x.send("orders", n, test.groups)
+			}
+			x.now++
+			b.ResetTimer()
+			x.lives("orders", test.waiting, b.N, test.groups)
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
 			x.close()

@@ -66,6 +66,31 @@ func TestInFlightLimitHoldsPolls(t *testing.T) {
 	})
 }
 
+// A poll that finds only groups at their limit waits until a message of one leaves or returns.
+// [EXT-44]
+func TestGroupLimitHoldsPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.tag("orders", "tenaq:fair", "true")
+		r.tag("orders", "tenaq:max-in-flight-per-group", "1")
+		for _, body := range []string{"one", "two", "three"} {
+			r.do(&engine.SendMessage{Queue: named("orders"), Draft: engine.NewDraft(engine.Entry{
+				Body: engine.Text{Value: body, Set: true}, Group: engine.Text{Value: "g", Set: true}})})
+		}
+		h := r.take("orders", 10)
+		r.begin(receiveOp("orders", 0)).wantAt(0, "")
+		poll := r.begin(receiveOp("orders", 20))
+		time.Sleep(time.Second)
+		poll.wantWaiting()
+		r.do(deleteOp("orders", h))
+		poll.wantAt(time.Second, "two")
+
+		// The timeout of the second message ends thirty seconds after its receive. It is again the
+		// only one of its group.
+		r.begin(receiveOp("orders", 20)).wantAt(20*time.Second, "")
+		r.begin(receiveOp("orders", 20)).wantAt(10*time.Second, "three")
+	})
+}
+
 // A message in flight that expires makes room. [EXT-7, LIM-4]
 func TestExpiryMakesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -53,6 +53,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	q.st.Boot = e.sys.Boot
 	e.own(q.row.Space, q.name)
 	q.readExtensions()
+	e.turnFair(q)
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
 	e.notePolicy("", wanted.Policy)

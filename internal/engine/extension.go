@@ -51,6 +51,7 @@ func (e *Engine) applyExtensions(q *queue) {
 	}
 	e.stir(q)
 	e.rewindow(q, window)
+	e.turnFair(q)
 	if q.ext.Rate != old.Rate {
 		q.forgetTokens() // [EXT-15]
 	}

@@ -54,12 +54,16 @@ func (e *Engine) loadFresh(q *queue, i int) bool {
 		if e.hold {
 			from = max(from, e.firstUnexpired(q))
 		}
-		if from > q.st.LastFresh {
-			w.end = max(w.end, q.st.NextSeq)
+		end := q.st.NextSeq
+		if q.fair != nil {
+			end = q.fair.From // the others have waiting rows
+		}
+		if from > q.st.LastFresh || from >= end {
+			w.end = max(w.end, end)
 			return false
 		}
 		n := max(e.cfg.Window, 1)
-		for m := range e.metas(q, from, q.st.NextSeq) {
+		for m := range e.metas(q, from, end) {
 			w.end = m.Seq + 1
 			if m.Scheduled() || m.Seq < q.st.Mixed && e.find(q, m.Seq) != nil {
 				continue
@@ -70,7 +74,7 @@ func (e *Engine) loadFresh(q *queue, i int) bool {
 			}
 		}
 		if n > 0 {
-			w.end = q.st.NextSeq
+			w.end = end
 		}
 	}
 	return true

@@ -116,7 +116,9 @@ func (e *Engine) prepareDeletes(q *queue, handles ...*Handle) {
 		e.prepareOutcomes(q, handles)
 	}
 	if !q.fifo() {
-		e.stirFull(q)
+		if e.stirFull(q); q.ext.MaxInFlightPerGroup > 0 {
+			e.stir(q) // its group may have been full [EXT-44]
+		}
 		return
 	}
 	e.stir(q)

@@ -97,7 +97,8 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 	case t.Work == TaskReplay && e.noHistory:
 		t.waits = e.now + waitForDisk
 		return true
-	case !e.ready(source) || t.Selects && !e.settleDelayed(source, settleStep):
+	case !e.ready(source) || t.Selects && !e.settleDelayed(source, settleStep) ||
+		source.fair != nil && !e.settle(source, settleStep):
 		return false
 	case t.Work == TaskReplay:
 		return e.stepReplay(source, t, seed)
@@ -139,7 +140,7 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 			return walkEnd
 		}
 		if m.Seq >= t.Limit {
-			return walkPast
+			return walkOver
 		}
 		if size += m.Size; len(moves) == allowed || len(moves) > 0 && size > moveBytesMax {
 			return walkEnd
@@ -158,7 +159,7 @@ func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure 
 			return walkEnd
 		}
 		moves = append(moves, move{m, to})
-		return walkOn
+		return walkGone
 	})
 	if len(moves) > 0 {
 		picked := make([]*message, len(moves))

@@ -28,9 +28,12 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 	if !q.st.Settled.Less(goal) {
 		return true
 	}
-	passed := q.due.between(e, q.st.Settled.Next(), goal, limit)
+	passed := e.comingBy(q, goal, limit)
 	for _, entry := range passed {
 		q.count(entry.Pos, entry.value, -1)
+		if q.fair != nil {
+			e.arrived(q, entry)
+		}
 		q.st.Settled = entry.Pos
 		q.stDirty = true
 	}
@@ -56,6 +59,9 @@ func (e *Engine) enter(q *queue, m *message, c content) {
 	e.rows.setJoined(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq),
 		m.Meta.Encode(e.rows.scratch(), inline.head), inline.body)
 	e.segmentOf(q, m.Seq).enter(&m.Meta)
+	if q.fair != nil {
+		e.found(q, m)
+	}
 	q.st.Live++
 	q.stDirty = true
 	if m.IsElder() {
@@ -81,6 +87,11 @@ func (e *Engine) enter(q *queue, m *message, c content) {
 		e.join(q, m)
 	case !m.Scheduled():
 		q.st.LastFresh = m.Seq
+		if q.fair != nil {
+			q.remember(m)
+			e.freshEnters(q, m)
+			return
+		}
 		q.fresh.push(m, e.cfg.Window)
 	}
 }
@@ -94,6 +105,9 @@ func (e *Engine) schedule(q *queue, m *message) {
 	q.count(p, m.Kind, 1)
 	m.hasDelivery = true
 	q.remember(m)
+	if q.fair != nil {
+		e.countTenant(q, m, p, m.Kind, 1)
+	}
 	if q.fifo() {
 		e.needMeta(q, m)
 		e.placed(q, m)
@@ -106,6 +120,9 @@ func (e *Engine) unschedule(q *queue, m *message) {
 	e.rows.deleteDue(q.row.Space, p)
 	q.due.remove(p)
 	q.count(p, m.Kind, -1)
+	if q.fair != nil {
+		e.countTenant(q, m, p, m.Kind, -1)
+	}
 }
 
 // unfresh takes a message that was never handed out from the fresh ones.
@@ -113,9 +130,10 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	switch {
 	case q.fifo():
 		q.uncountFresh(m.Seq)
-	case e.hold:
-		// The messages before it that have expired stay fresh: a longer retention period, set
-		// before expiry goes on, makes them receivable again. [CLOCK-7]
+	case e.hold, q.fair != nil && m.Seq >= q.fair.From:
+		// Messages before it stay fresh: of a fair queue, those of other groups; and while expiry
+		// is held, those that have expired, because a longer retention period that is set before
+		// expiry goes on makes them receivable again. [CLOCK-7]
 		q.st.Mixed = max(q.st.Mixed, m.Seq+1)
 	default:
 		q.st.Cursor = max(q.st.Cursor, m.Seq+1)
@@ -143,6 +161,9 @@ func (e *Engine) remove(q *queue, m *message, end ending) {
 			late = m.IsLate()
 		}
 	} else {
+		if q.fair != nil {
+			e.freshLeaves(q, m)
+		}
 		if !m.inside {
 			e.unfresh(q, &m.Meta)
 		}

@@ -29,7 +29,8 @@ type queue struct {
 	told   []*message               // the messages whose story is in memory
 	segs   map[uint64]*segment
 
-	*fifoWindows // of a FIFO queue; nil for a standard queue
+	*fifoWindows           // of a FIFO queue; nil for a standard queue
+	fair         *fairness // of a fair queue, else nil
 
 	dedup dedupCache
 
@@ -73,6 +74,9 @@ func (q *queue) setSpace(space uint64, now int64) {
 	q.st.Settled = row.LastAt(now)
 	q.stDirty = true
 	q.forget()
+	if q.fair != nil {
+		q.newFairness(now)
+	}
 }
 
 // forget drops every window.
@@ -148,6 +152,7 @@ func (e *Engine) load(name QueueName, stored row.Queue, st row.State) *queue {
 	q := &queue{name: name.Clone(), row: stored, st: st}
 	q.forget()
 	q.readExtensions()
+	e.loadFair(q)
 	e.add(q)
 	return q
 }
@@ -213,6 +218,9 @@ func (q *queue) save(e *Engine) {
 	if q.past != nil {
 		e.saveHistory(q)
 	}
+	if q.fair != nil {
+		e.saveFair(q)
+	}
 	if q.stDirty {
 		q.stDirty = false
 		e.checkState(q)
@@ -270,6 +278,9 @@ func (q *queue) trim(window int) {
 		q.trimGroups(window)
 	}
 	q.dedup.endTurn()
+	if q.fair != nil {
+		q.trimFair(window)
+	}
 	for _, seq := range q.ended {
 		delete(q.msgs.of, seq)
 	}
@@ -288,7 +299,7 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
-		fifoSize, bucketSize = 1216, 512, 24, 96, 56, 512, 16, 256, 40
+		fifoSize, bucketSize, waitingSize = 1280, 512, 24, 96, 56, 512, 16, 320, 40, 24
 	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs.of)+q.fresh.len()) +
 		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
@@ -299,6 +310,10 @@ func (q *queue) footprint() int {
 	n += q.dedup.bytes()
 	if q.past != nil {
 		n += bucketSize * cap(q.past.buckets)
+	}
+	if f := q.fair; f != nil {
+		n += fifoSize + headSize*cap(f.turns.entries) + dueSize*cap(f.coming.entries) +
+			groupSize*len(f.tenants.of) + waitingSize*f.lineRoom
 	}
 	return n
 }

@@ -121,6 +121,9 @@ func (op *ReceiveMessage) apply(e *Engine, _ *Command) *Error {
 	if !e.ready(q) {
 		return ErrAgain
 	}
+	if q.fair != nil && !e.settle(q, settleStep) {
+		return ErrAgain
+	}
 	op.Incarnation = q.row.Incarnation
 	op.WaitFor = op.Wait.or(q.row.Attributes.ReceiveMessageWaitTimeSeconds) * 1000 // [POLL-1]
 	visibility := op.Visibility.or(q.row.Attributes.VisibilityTimeout) * 1000      // [VIS-4]
@@ -285,7 +288,11 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	f.target = e.deadTarget(q)
 	size, past, picked := int64(0), 0, int64(0)
 	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
-		if q.ext.MaxInFlightPerGroup > 0 && f.isFull(m.Group, q.ext.MaxInFlightPerGroup) {
+		switch most := q.ext.MaxInFlightPerGroup; {
+		case most == 0:
+		case q.fair != nil && e.isFull(q, m, f.picked, most):
+			return walkEnd // the other groups have as many in flight [EXT-44]
+		case q.fair == nil && f.isFull(m.Group, most):
 			return walkPast // [EXT-10]
 		}
 		if f.target == nil || !q.exhausted(m) {
@@ -310,7 +317,7 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 			return walkEnd
 		}
 		f.dead = append(f.dead, m)
-		return walkOn
+		return walkGone
 	})
 	if len(f.dead) > 0 {
 		e.flush() // so that their contents can be read
@@ -325,6 +332,9 @@ func (e *Engine) deliver(q *queue, m *message, end int64) {
 		e.countTimeout(q, m)
 		e.unschedule(q, m)
 	} else {
+		if q.fair != nil {
+			e.freshLeaves(q, m)
+		}
 		e.unfresh(q, &m.Meta)
 		m.Elder, m.Moved, m.Story = m.IsElder(), m.Away, e.storyOf(q, m) != nil
 	}
@@ -339,6 +349,9 @@ func (e *Engine) deliver(q *queue, m *message, end int64) {
 		t.Redelivered.Add(1)
 	}
 	e.hide(q, m, e.untilRetry(q, m, end))
+	if q.fair != nil {
+		e.served(q, m)
+	}
 }
 
 // countTimeout counts the last delivery of a message that leaves its place, if the delivery timed

@@ -196,7 +196,7 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 	case s == nil:
 		return e.now + retention
 	case e.now >= s.Sent+retention && !q.fifo() && s.Late == 0 && !e.hasElders(q, s.Sent) &&
-		q.past == nil:
+		q.past == nil && q.fair == nil:
 		e.expireSegment(q, id, s)
 		return e.now
 	}
@@ -204,8 +204,8 @@ func (e *Engine) expireFront(q *queue, retention int64) (next int64) {
 }
 
 // expireSegment removes every message of a segment of a standard queue that has no elders, no late
-// messages and no history. To find elders among messages that were never handed out, or to keep
-// their outcomes, it would have to read them all.
+// messages and no history, and is not fair. To find elders among messages that were never handed
+// out, to keep their outcomes or to count them in their groups, it would have to read them all.
 func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 	lo, hi := id<<row.SegmentBits, min((id+1)<<row.SegmentBits, q.st.NextSeq)
 	for _, m := range e.deliveriesOf(q, lo, hi) {
@@ -236,7 +236,7 @@ func (e *Engine) expireSegment(q *queue, id uint64, s *segment) {
 func (e *Engine) countExpired(q *queue, n int) {
 	if n > 0 {
 		e.tally(q).Expired.Add(int64(n))
-		if q.ext.MaxInFlight > 0 {
+		if q.ext.MaxInFlight > 0 || q.ext.MaxInFlightPerGroup > 0 {
 			e.stir(q) // some may have been in flight [EXT-7]
 		}
 	}

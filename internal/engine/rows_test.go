@@ -50,6 +50,16 @@ func essence(k, v []byte) []byte {
 			s.First = 0
 			return s.Encode(nil)
 		}
+	case row.KindFair:
+		if f, ok := row.DecodeFair(v); ok {
+			f.TurnLow = row.Pos{}
+			return f.Encode(nil)
+		}
+	case row.KindTenant:
+		if t, ok := row.DecodeTenant(v); ok {
+			t.Low, t.Front = row.Pos{}, 0
+			return t.Encode(nil)
+		}
 	case row.KindGroup:
 		if g, ok := row.DecodeGroup(v); ok {
 			g.Last, g.Placed = row.Line{}, 0

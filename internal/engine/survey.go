@@ -1,6 +1,11 @@
 package engine
 
-import "tenaq/internal/engine/row"
+import (
+	"slices"
+
+	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
+)
 
 // Survey reads where the messages of a few queues are, those behind After in the order of their
 // names. It covers all queues, used or not. With Watch, News continues where the last Survey ends.
@@ -32,6 +37,12 @@ type Gauge struct {
 	// Kept is for how many milliseconds of Retention the message that expires next has been kept.
 	// [RET-1, DLQ-25]
 	Kept int64
+
+	// Fair is set for a fair queue. Noisy is then how many groups are noisy, and Quiet where the
+	// messages of the others are. [METRIC-16]
+	Fair  bool
+	Noisy int64
+	Quiet struct{ Visible, InFlight, Delayed int64 }
 
 	FIFO              bool
 	VisibilityTimeout int64 // milliseconds
@@ -83,14 +94,18 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 	g = emptyGauge(q.name, &q.row)
 	g.Visible, g.InFlight, g.Delayed = q.visible(), q.st.InFlight, q.st.Delayed
 	g.Age, g.Kept, g.AWSAge, looks = e.ages(q)
+	if q.fair != nil {
+		e.quiet(q, &g)
+	}
 	return g, looks
 }
 
 // emptyGauge is the gauge of a queue without messages.
 func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 	a := &stored.Attributes
+	fair := slices.ContainsFunc(stored.Tags, func(t Tag) bool { return t.Key == extension.Fair })
 	return Gauge{
-		Queue: name, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000,
+		Queue: name, Fair: fair, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000,
 		Retention:        a.Retention(),
 		DeadLetterTarget: a.Redrive.Target.Name,
 	}

@@ -29,7 +29,19 @@ func withTags(queue string, fifo bool, tags, more []Tag) ([]Tag, *Error) {
 	if len(tags) > sqslimits.TagsMax { // [TAG-11]
 		return nil, invalid("Too many tags added for queue " + queue + ".")
 	}
-	return tags, nil
+	return tags, checkTogether(tags, fifo)
+}
+
+// checkTogether refuses tags of which one is without effect because another is missing.
+func checkTogether(tags []Tag, fifo bool) *Error {
+	keys := make([]string, len(tags))
+	for i, t := range tags {
+		keys[i] = t.Key
+	}
+	if reason := extension.CheckTogether(keys, fifo); reason != "" {
+		return invalid(reason)
+	}
+	return nil
 }
 
 func searchTag(tags []Tag, key string) (int, bool) {
@@ -85,6 +97,15 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	if setsHistory(op.Tags) && !e.ready(q) {
 		return ErrAgain // what has expired before ends by the tags as they were [HIST-1]
 	}
+	return e.retag(q, tags)
+}
+
+// retag gives a queue other tags.
+func (e *Engine) retag(q *queue, tags []Tag) *Error {
+	if _, fair := searchTag(tags, extension.Fair); fair != q.ext.Fair &&
+		(!e.settled(q) || !fair && !e.endFair(q)) {
+		return ErrAgain
+	}
 	q.row.Tags = tags
 	e.applyExtensions(q)
 	e.writeRow(q)
@@ -109,12 +130,13 @@ func (op *UntagQueue) apply(e *Engine, _ *Command) *Error {
 	if len(op.Keys) == 0 { // [TAG-13]
 		return errMissing("TagKeys")
 	}
-	q.row.Tags = slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool {
+	tags := slices.DeleteFunc(slices.Clone(q.row.Tags), func(t Tag) bool {
 		return slices.Contains(op.Keys, t.Key)
 	})
-	e.applyExtensions(q)
-	e.writeRow(q)
-	return nil
+	if err := checkTogether(tags, q.fifo()); err != nil {
+		return err
+	}
+	return e.retag(q, tags)
 }
 
 // ListQueueTags reads the tags of a queue, in order of key.

@@ -162,6 +162,9 @@ func (e *Engine) messageOf(q *queue, meta *row.Meta) *message {
 	case m != nil:
 	case q.fifo():
 		m = e.freshOf(q, meta.Seq)
+	case q.fair != nil:
+		m = e.freshOf(q, meta.Seq)
+		m.inside = true
 	default:
 		m = &message{inside: true}
 	}

@@ -10,9 +10,11 @@ import (
 type verdict int
 
 const (
-	walkOn   verdict = iota // the message is taken; go on to the next one
+	walkOn   verdict = iota // the message is taken to be delivered; go on to the next one
+	walkGone                // the message is taken and will not be in flight; go on to the next one
 	walkLast                // the message is taken and no other
 	walkPast                // not this one, nor in a FIFO queue the rest of its group; go on behind
+	walkOver                // like walkPast, and in a fair queue not the rest of its group either
 	walkEnd                 // not this one, nor any other
 )
 
@@ -29,6 +31,9 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 	if q.fifo() {
 		e.walkGroups(q, ahead, visit)
 		return 0
+	}
+	if q.fair != nil {
+		return e.walkFair(q, visit)
 	}
 	retention := q.row.Attributes.Retention()
 	i, j, past := 0, 0, 0
@@ -59,7 +64,7 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 		}
 		i++
 		switch v := visit(q.fresh.at(i - 1)); v {
-		case walkOn, walkLast:
+		case walkOn, walkGone, walkLast:
 			if fresh = i; v == walkLast {
 				return fresh
 			}
@@ -173,7 +178,7 @@ func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message)
 		if m.Expired(e.now, retention) { // only while expiry is held [FIFO-37]
 			return walkPast
 		}
-		if v := visit(m); v != walkOn {
+		if v := visit(m); v != walkOn && v != walkGone {
 			return v
 		}
 	}
@@ -201,6 +206,12 @@ func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 		if at == 0 || t < at {
 			at = t
 		}
+	}
+	if q.fair != nil {
+		if w := &q.fair.coming; w.load(e, 0) {
+			return w.at(0).At
+		}
+		return 0
 	}
 	if !q.fifo() || full {
 		for _, next := range q.due.between(e, row.LastAt(e.now).Next(), last, 1) {

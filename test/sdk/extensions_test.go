@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25, EXT-37]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -130,6 +131,20 @@ func TestExtensions(t *testing.T) {
 		t.Errorf("with a message that waits for 90 days: got %v, %v", depth, err)
 	}
 
+	url = n.tagged("shared", map[string]string{"tenaq:fair": "true"})
+	for _, group := range []string{"noisy", "noisy", "noisy", "quiet"} {
+		if _, err := n.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: &group, MessageGroupId: &group}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var bodies []string
+	for _, m := range n.take(url, 20, 30) {
+		bodies = append(bodies, *m.Body)
+	}
+	if want := []string{"noisy", "quiet", "noisy", "noisy"}; !slices.Equal(bodies, want) {
+		t.Errorf("a fair queue delivers %v, want %v", bodies, want)
+	}
+
 	_, err = n.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"tenaq:nothing": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "This server has no extension named by the tag tenaq:nothing; leave the tag out.") {
 		t.Errorf("an unknown tag: got %v", err)
@@ -176,7 +191,7 @@ func TestDedupWindow(t *testing.T) {
 	twice(&sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
 }
 
-// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30]
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("the AWS command line is not installed")
@@ -212,5 +227,14 @@ func TestExtensionsWithAWSCommandLine(t *testing.T) {
 		`{"tenaq.dedup-id":{"DataType":"String","StringValue":"order-17"}}`}
 	if first, again := run(send...), run(send...); first != again {
 		t.Errorf("a repeated send answers %s, and the first one %s", again, first)
+	}
+
+	url = run("create-queue", "--queue-name", "shared", "--tags", "tenaq:fair=true", "--query", "QueueUrl")
+	for _, body := range []string{"a1", "a2", "b1"} {
+		run("send-message", "--queue-url", url, "--message-body", body, "--message-group-id", body[:1])
+	}
+	receive[2] = url
+	if got := run(receive...); got != "a1\tb1\ta2" {
+		t.Errorf("a fair queue delivers %q", got)
 	}
 }

@@ -54,7 +54,7 @@ func (q *modelQueue) clone() *modelQueue {
 	}
 	c.attributes, c.tags, c.messages = maps.Clone(q.attributes), slices.Clone(q.tags),
 		all(q.messages)
-	c.handed = slices.Clone(q.handed)
+	c.handed, c.served = slices.Clone(q.handed), maps.Clone(q.served)
 	c.sends, c.attempts = maps.Clone(q.sends), maps.Clone(q.attempts)
 	for id, a := range c.attempts { // order does not matter: each is changed by itself
 		a.messages = all(a.messages)

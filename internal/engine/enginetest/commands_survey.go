@@ -52,6 +52,10 @@ func showGauge(g *engine.Gauge) string {
 	if g.FIFO {
 		text += " fifo"
 	}
+	if g.Fair {
+		text += fmt.Sprintf(" noisy=%d quiet=%d/%d/%d", g.Noisy, g.Quiet.Visible, g.Quiet.InFlight,
+			g.Quiet.Delayed)
+	}
 	if g.DeadLetterTarget != "" {
 		text += " dead-letters-to=" + g.DeadLetterTarget
 	}

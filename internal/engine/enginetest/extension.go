@@ -123,7 +123,7 @@ func (q *modelQueue) window() int64 {
 
 // retag sets or removes tags. Another rate begins anew: 5 is the same as 5/s, and 60/m is not the
 // same as 1/s. [EXT-15] Sends that are forgotten stay forgotten under another window. [EXT-34]
-func (m *Model) retag(q *modelQueue, change func()) {
+func (m *Model) retag(q *modelQueue, change func()) *engine.Error {
 	window := q.window()
 	defer func() {
 		if q.window() > window {
@@ -136,10 +136,20 @@ func (m *Model) retag(q *modelQueue, change func()) {
 		value, _ := q.tagged(rateTag)
 		return strings.TrimSuffix(value, "/s")
 	}
-	before := rate()
-	if change(); rate() != before {
+	tags, before, fair := slices.Clone(q.tags), rate(), q.is(fairTag)
+	change()
+	if no := q.lacksFair(); no != nil {
+		q.tags = tags
+		return no
+	}
+	if rate() != before {
 		q.handed = nil
 	}
+	if fair != q.is(fairTag) {
+		m.settle(q)
+		q.beginFair()
+	}
+	return nil
 }
 
 // deliverAt is when a message with a long delay is delivered; false if it has none.
@@ -293,7 +303,8 @@ func (g *Generator) extension(q string) {
 		tag, values = inFlightTag, []string{"1", "2", "3", "10", "12", "120000"}
 	default:
 		if tag, values = perGroupTag, []string{"1", "2", "9"}; !isFIFO(q) {
-			tag, values = inFlightTag, []string{"4", "11"}
+			g.fair(q)
+			return
 		}
 	}
 	if g.chance(3) {

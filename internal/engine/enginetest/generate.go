@@ -22,6 +22,8 @@ type Generator struct {
 	tasks  int      // tried to be started
 	queue  []Step
 
+	fairs map[string]bool // queues that were made fair
+
 	versions   int // of records, about
 	selections int // tasks that select and were tried to be started
 }
@@ -34,7 +36,8 @@ var (
 
 // NewGenerator returns a generator whose script depends on the seed alone.
 func NewGenerator(seed uint64) *Generator {
-	g := &Generator{r: rand.New(rand.NewPCG(seed, 0)), names: standardNames}
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0)), names: standardNames,
+		fairs: make(map[string]bool)}
 	switch g.r.IntN(5) {
 	case 0:
 	case 1:
@@ -165,7 +168,7 @@ func (g *Generator) message(q string) string {
 	if g.chance(3) {
 		text += " delay=" + g.one("0", "1", "2", "5", "10", "61", "901")
 	}
-	if g.chance(8) {
+	if g.chance(8) || g.fairs[q] && !g.chance(4) {
 		text += " group=g" + g.one("1", "2")
 	}
 	return text

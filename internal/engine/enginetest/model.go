@@ -55,6 +55,11 @@ type modelQueue struct {
 	outcomes    []modelOutcome  // if it keeps a history
 	handed      []modelHand     // if it has a rate
 
+	// Of a fair queue: its first message that was not there before, and when each group was served.
+	fairFrom uint64
+	served   map[string]modelPlace
+	serves   uint64 // deliveries, and beginnings of groups
+
 	// Of FIFO queues: the first send, and the last receive, under each key.
 	sends    map[modelKey]modelSend
 	attempts map[string]modelAttempt
@@ -206,6 +211,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		q.messages, q.sends, q.attempts = nil, nil, nil
 		q.purged, q.boot = m.now, m.boot
 		q.space++
+		q.beginFair()
 	case *engine.GetQueueAttributes:
 		m.settle(q)
 		op.Attributes = q.show(m.now)
@@ -220,9 +226,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		if slices.ContainsFunc(op.Tags, func(t engine.Tag) bool { return t.Key == historyTag }) {
 			m.settle(q) // by the tags as they were
 		}
-		m.retag(q, func() { q.tag(op.Tags) })
+		no = m.retag(q, func() { q.tag(op.Tags) })
 	case *engine.UntagQueue:
-		m.retag(q, func() { q.untag(op.Keys) })
+		no = m.retag(q, func() { q.untag(op.Keys) })
 		if _, on := q.historyAge(); !on {
 			m.endReplay(q)
 		}

@@ -163,6 +163,7 @@ func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	msg.at, msg.kind = m.now+delay*1000, delayed
 	msg.arrived, msg.here = m.now, 0
 	msg.ended, msg.told = "", false
+	q.found(msg, m.now)
 	q.messages = append(q.messages, msg)
 }
 
@@ -232,6 +233,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 		}
 	}
 	picked := m.pick(q, int(want))
+	q.serve(picked, m.now)
 	if q.is(rateTag) && len(picked) > 0 {
 		q.handed = append(q.handed, modelHand{m.now, int64(len(picked))})
 	}
@@ -259,6 +261,9 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 // pick chooses up to want messages in the order in which they are handed out. On the way it moves
 // those that were received too often. [DLQ-2, DLQ-21]
 func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
+	if q.is(fairTag) {
+		return m.pickFair(q, want)
+	}
 	moved := 0
 	for _, msg := range q.receivable(m.now) {
 		switch {
@@ -280,8 +285,11 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 
 // receivable returns what a receive without any limit would find, in order.
 func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
-	if q.fifo() {
+	switch {
+	case q.fifo():
 		return q.receivableByGroup(now)
+	case q.is(fairTag):
+		return q.inTurn(now)
 	}
 	past := 0
 	for _, msg := range q.inOrder(now) {

@@ -225,9 +225,11 @@ func (t *modelTask) allowance(now int64) int64 {
 // them. [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
 	found := q.receivable(m.now)
+	over := make(map[string]bool) // groups of a fair queue
 	size := int64(0)
 	for _, msg := range found[:min(len(found), 1000)] {
-		if msg.seq > t.last {
+		if msg.seq > t.last || q.is(fairTag) && over[q.tenant(msg)] {
+			over[q.tenant(msg)] = q.tenant(msg) != ""
 			continue
 		}
 		size += sizeOf(&msg.entry)

@@ -72,6 +72,10 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 	}
 	q.assign(op.Attributes)
 	q.tag(op.Tags)
+	if no := q.lacksFair(); no != nil {
+		return no
+	}
+	q.beginFair()
 	m.queues[op.Queue] = q
 	return nil
 }

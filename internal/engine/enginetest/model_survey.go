@@ -57,6 +57,9 @@ func (m *Model) survey() (gauges []engine.Gauge) {
 			}
 			g.Kept = max(g.Kept, m.now-msg.base) // [METRIC-23]
 		}
+		if q.is(fairTag) {
+			q.quiet(m.now, &g)
+		}
 		gauges = append(gauges, g)
 	}
 	slices.SortFunc(gauges, func(a, b engine.Gauge) int {

@@ -164,6 +164,8 @@ func samples() []sample {
 	away := flight
 	away.Moved = true
 	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
+	fair := Fair{From: 200, Due: Pos{At: sampleTime, Seq: 199}, Before: 7, Serves: 300, TurnLow: Pos{At: 1 << turnBits, Seq: 5}}
+	tenant := Tenant{Waiting: 300, InFlight: 2, Delayed: 1, Served: Pos{At: sampleTime, Seq: 17}, Low: Pos{At: sampleTime - 9, Seq: 16}, Front: FrontPlaced}
 	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
 	received := Dedup{At: sampleTime, Deliveries: []Attempted{{Seq: 17, Generation: 1}, {Seq: 18, Generation: 300}}}
 	selects := Task{Number: 6, Source: sampleName, ID: sampleID, Started: sampleTime, Status: TaskRunning, Moved: 1, Limit: 12, Due: sampleTime * 1000,
@@ -266,6 +268,18 @@ func samples() []sample {
 			group, ok := DecodeHead(v)
 			return indexRow[string]{PosOf(k[SpacePrefixLen+1:]), group}, ok
 		}, indexRow[string]{p, "customer-7"}},
+		{"fair", FairKey(sampleSpace), fair.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeFair(v)) }, fair},
+		{"tenant", TenantKey(sampleSpace, "customer-7"), tenant.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeTenant(v)) }, tenant},
+		{"waiting", WaitingKey(sampleSpace, "customer-7", p), EncodeWaiting(nil, true), func(k, v []byte) (any, bool) {
+			placed, ok := DecodeWaiting(v)
+			return indexRow[bool]{WaitingPos(k), placed}, ok
+		}, indexRow[bool]{p, true}},
+		{"turn", TurnRows.Key(sampleSpace, tenant.Turn()), EncodeHead(nil, "customer-7"), func(k, v []byte) (any, bool) {
+			group, ok := DecodeHead(v)
+			return indexRow[string]{PosOf(k[SpacePrefixLen:]), group}, ok
+		}, indexRow[string]{tenant.Turn(), "customer-7"}},
 		{"dedup-send", DedupKey(sampleSpace, sampleTime/DedupBucket, DedupHash(sampleID)), sent.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeDedup(v)) }, sent},
 		{"dedup-receive", DedupKey(sampleSpace, sampleTime/DedupBucket, DedupHash(sampleID)), received.Encode(nil),

@@ -40,6 +40,10 @@
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
 //	  owner     kind 0E                             the name of the queue
+//	  fair      kind 18                             fair: from where on the index has messages
+//	  tenant    kind 19, group                      fair: how many messages of a group are where
+//	  waiting   kind 1A, group, at, seq             fair: the available messages of each group
+//	  turn      kind 1B, place, seq                 fair: the groups in the order of their turns
 //	history   11 incarnation ...                    what became of messages, in a queue that keeps it:
 //	  bucket    part 01, first                      outcomes of a while: how many, how large, since when
 //	  outcome   part 02, first, kind 01, number     how a message ended, and its row as it was
@@ -56,8 +60,10 @@
 //   - A receive reads message (fresh ones) and due (returned ones) from the front and delivery by
 //     seq. On a FIFO queue it reads head from the front, group by name, line from the first message
 //     of the group on, and message by seq.
+//     On a fair queue it reads turn from the front, tenant by name, and waiting from the front of a
+//     tenant.
 //   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
-//     line.
+//     line, on a fair queue message and tenant.
 //   - A send to a FIFO queue reads dedup and group by key. One to a queue with a deduplication
 //     window reads pieces of dedup from the front of a bucket.
 //   - A Nack, and a change of visibility that shortens it, reads story by seq, if the delivery row
@@ -81,6 +87,8 @@
 //   - State.Segment, State.DueLow, State.OriginLow, State.HeadLow and State.ElderLow: before them
 //     an index has no rows. They follow the first row as far as the window shows it, and are
 //     written with the next change of the state.
+//   - Fair.TurnLow and Tenant.Low: before them there are no turns, and no waiting rows of the
+//     tenant. Tenant.Front says whether one is at Low, if it is known.
 //   - State.Settled: the counters have followed the deadlines up to here. It advances in memory
 //     alone while no deadline passes.
 //   - Segment.First: no message before it is live.

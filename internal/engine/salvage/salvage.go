@@ -302,6 +302,7 @@ func (s *salvage) space(q *salvagedQueue) {
 	w.st.Live = w.out.Kept
 	s.set(row.OwnerKey(space), row.EncodeOwner(nil, q.name))
 	s.set(row.StateKey(space), w.st.Encode(nil))
+	w.saveFair()
 	w.out.Lost = max(w.out.Lost+orphans, w.old.Live-w.out.Kept)
 	s.out.Queues = append(s.out.Queues, w.out)
 }

@@ -9,6 +9,7 @@ import (
 
 	"tenaq/internal/engine/key"
 	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -236,6 +237,23 @@ func (w *spaceSalvage) saveGroups() {
 		g := w.groups[name]
 		w.set(row.GroupKey(w.space, name), g.Encode(nil))
 		w.set(row.HeadRows[g.Class].Key(w.space, g.Pos()), row.EncodeHead(nil, name))
+	}
+}
+
+// saveFair begins the index of a fair queue anew: all messages were there before. [EXT-42]
+func (w *spaceSalvage) saveFair() {
+	if !slices.ContainsFunc(w.queue.row.Tags, func(t row.Tag) bool {
+		return t.Key == extension.Fair
+	}) {
+		return
+	}
+	fair, before, some := row.NewFair(&w.st, w.st.Settled.At)
+	w.set(row.FairKey(w.space), fair.Encode(nil))
+	if some {
+		w.set(row.TenantKey(w.space, row.TenantBefore), before.Encode(nil))
+	}
+	if before.Waiting > 0 {
+		w.set(row.TurnRows.Key(w.space, before.Turn()), row.EncodeHead(nil, row.TenantBefore))
 	}
 }
 

@@ -149,6 +149,9 @@ func (s *spaceRun) message(k []byte, m *message) {
 	s.origins.expect(s.originRow(meta))
 	s.elders.expect(s.elderRow(meta))
 	s.away(k, meta)
+	if s.fair != nil {
+		s.inTenant(m)
+	}
 	if fifo {
 		s.lines.expect(s.lineRow(meta))
 		s.remembered(k, meta)

@@ -1,6 +1,11 @@
 package verify
 
-import "tenaq/internal/engine/row"
+import (
+	"slices"
+
+	"tenaq/internal/engine/row"
+	"tenaq/internal/work/extension"
+)
 
 // A spaceRun verifies the rows of one queue.
 type spaceRun struct {
@@ -18,6 +23,9 @@ type spaceRun struct {
 	lines   relation // of the messages of a FIFO queue
 	heads   relation // of the groups of one
 
+	fairTag bool     // the queue is fair
+	fair    *fairRun // and its index can be read
+
 	placed     map[string]uint64 // groupRow.placed of groups that were looked up
 	firstElder uint64            // the least number among those that have an elder row
 }
@@ -34,13 +42,18 @@ func (a *run) space(name row.QueueName, space uint64) {
 	stored, _ := row.DecodeQueue(value)
 	s := &spaceRun{run: a, queue: name, settings: stored.Attributes, space: space,
 		placed: make(map[string]uint64)}
+	s.fairTag = slices.ContainsFunc(stored.Tags, func(t row.Tag) bool {
+		return t.Key == extension.Fair
+	})
 	if !s.state() {
 		return
 	}
 	s.relate()
+	s.fair = s.fairRow()
 	s.messages()
 	s.due()
 	s.inGroups()
+	s.inTenants()
 	s.origin()
 	s.elder()
 	s.dedup()
@@ -260,7 +273,8 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindOwner+1), Hi: all.Hi}} {
+		{Lo: row.SpaceKey(s.space, row.KindOwner+1), Hi: row.SpaceKey(s.space, row.KindFair)},
+		{Lo: row.SpaceKey(s.space, row.KindTurn+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")
 		}

@@ -62,6 +62,7 @@ var (
 	auditDead  = row.QueueName{Account: "000000000000", Name: "dead"}
 	auditFIFO  = row.QueueName{Account: "000000000000", Name: "line.fifo"}
 	auditDeadF = row.QueueName{Account: "000000000000", Name: "dead.fifo"}
+	auditFair  = row.QueueName{Account: "000000000000", Name: "fair"}
 )
 
 // A rig is an engine over a store in memory.
@@ -168,6 +169,16 @@ func everyKind(t *testing.T) rowMap {
 	send(auditFIFO, 9, engine.Entry{Group: some("g")})
 	receive(auditFIFO, 2, 30, "attempt")
 	send(auditFIFO, 2, engine.Entry{Group: some("h"), Body: some(large)})
+
+	create(auditFair, row.QueueName{})
+	send(auditFair, 4, engine.Entry{})
+	r.do(&engine.TagQueue{Queue: auditFair, Tags: []row.Tag{{Key: extension.Fair, Value: "true"}}})
+	for i := range 9 {
+		r.now++
+		r.do(&engine.SendMessage{Queue: auditFair, Draft: engine.NewDraft(engine.Entry{Body: some("fair"), Group: some(fmt.Sprintf("g%d", i%2)),
+			Delay: count(int64(i / 8))})})
+	}
+	receive(auditFair, 4, 30, "")
 	batch := r.store.NewBatch()
 	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
 	batch.Force()()
@@ -200,6 +211,9 @@ func kindOf(k string) string {
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
 			row.FamilyMoved: "moved", row.FamilyAction: "action"}[k[0]]
 	}
+	if kind := row.Kind(k[row.SpacePrefixLen-1]); kind >= row.KindFair {
+		return []string{"fair", "tenant", "waiting", "turn"}[kind-row.KindFair]
+	}
 	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner"}[k[row.SpacePrefixLen-1]]
 }
 
@@ -214,7 +228,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "bucket", "outcome", "outcome content",
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
 	"history index"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -229,8 +243,8 @@ func TestAuditClean(t *testing.T) {
 			t.Errorf("there is no %s row, so the other tests prove nothing about it", kind)
 		}
 	}
-	if read.Rows != int64(len(rows)) || read.Queues != 4 || read.Messages == 0 {
-		t.Errorf("read %+v, want %d rows and 4 queues", read, len(rows))
+	if read.Rows != int64(len(rows)) || read.Queues != 5 || read.Messages == 0 {
+		t.Errorf("read %+v, want %d rows and 5 queues", read, len(rows))
 	}
 }
 
@@ -292,6 +306,20 @@ func TestAuditFinds(t *testing.T) {
 			o, inline, _ := row.DecodeOutcome(1, []byte(m[k]))
 			f(&o)
 			m[k] = string(o.Meta.Encode(o.EncodeHead(nil), inline))
+		}
+	}
+	inFair := func(f func(*row.Fair)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			v, _ := row.DecodeFair([]byte(m[k]))
+			f(&v)
+			m[k] = string(v.Encode(nil))
+		}
+	}
+	inTenant := func(f func(*row.Tenant)) func(rowMap, string) {
+		return func(m rowMap, k string) {
+			v, _ := row.DecodeTenant([]byte(m[k]))
+			f(&v)
+			m[k] = string(v.Encode(nil))
 		}
 	}
 	for _, tt := range []struct {
@@ -419,6 +447,33 @@ func TestAuditFinds(t *testing.T) {
 		{"head removed", in(auditFIFO, row.KindHead), remove, "it has no head row"},
 		{"head of nobody", in(auditFIFO, row.KindHead), last, "this head row stands for nothing"},
 		{"head of another group", in(auditFIFO, row.KindHead), func(m rowMap, k string) { m[k] = string(row.EncodeHead(nil, "nobody")) }, "this head row says"},
+		{"fair removed", first("fair"), remove, "the queue is fair, and this row is not there"},
+		{"fair cut", first("fair"), cut, "this fair row cannot be read"},
+		{"fair from another message", first("fair"), inFair(func(f *row.Fair) { f.From-- }), "group"},
+		{"fair from a message that is to come", first("fair"), inFair(func(f *row.Fair) { f.From += 100 }), "and the next message is"},
+		{"fair with one too few before", first("fair"), inFair(func(f *row.Fair) { f.Before-- }), "were there before, and there are"},
+		{"fair that reads turns from too late", first("fair"), inFair(func(f *row.Fair) { f.TurnLow.At += 1 << 50 }), "where reading begins"},
+		{"fair that has forgotten deliveries", first("fair"), inFair(func(f *row.Fair) { f.Serves = 1 }), "was served by delivery"},
+		{"fair in a queue that is not", first("fair"), func(m rowMap, k string) {
+			stored, _ := row.DecodeQueue([]byte(m[string(row.QueueKey(auditPlain))]))
+			m[string(row.FairKey(stored.Space))] = m[k]
+		}, "and the queue is not fair"},
+		{"tenant removed", func(m rowMap) string { return m.ofKind("tenant")[1] }, remove, "in a group that is not there"},
+		{"tenant cut", first("tenant"), cut, "this tenant row cannot be read"},
+		{"tenant with one more waiting", first("tenant"), inTenant(func(v *row.Tenant) { v.Waiting++ }), "messages wait, and it has"},
+		{"tenant with one more in flight", first("tenant"), inTenant(func(v *row.Tenant) { v.InFlight++ }), "the groups count other messages"},
+		{"tenant with one more delayed", first("tenant"), inTenant(func(v *row.Tenant) { v.Delayed++ }), "the groups count other messages"},
+		{"tenant that was served at another time", first("tenant"), inTenant(func(v *row.Tenant) { v.Served.At-- }), "it has no turn row"},
+		{"tenant that reads from too late", func(m rowMap) string { return m.ofKind("tenant")[1] }, inTenant(func(v *row.Tenant) { v.Low.At += 1 << 40 }),
+			"where reading begins"},
+		{"tenant with another first message", func(m rowMap) string { return m.ofKind("tenant")[1] }, inTenant(func(v *row.Tenant) { v.Low.At--; v.Front = row.FrontFresh }),
+			"says that its first message is"},
+		{"waiting removed", first("waiting"), remove, "it has no waiting row"},
+		{"waiting of nobody", first("waiting"), last, "this waiting row stands for nothing"},
+		{"waiting in another place", first("waiting"), func(m rowMap, k string) { m[k] = string(row.EncodeWaiting(nil, true)) }, "this waiting row says"},
+		{"turn removed", first("turn"), remove, "it has no turn row"},
+		{"turn of nobody", first("turn"), last, "this turn row stands for nothing"},
+		{"turn of another group", first("turn"), func(m rowMap, k string) { m[k] = string(row.EncodeHead(nil, "nobody")) }, "this turn row says"},
 		{"dedup removed", in(auditFIFO, row.KindDedup), remove, "is not remembered"},
 		{"dedup of another minute", in(auditFIFO, row.KindDedup), func(m rowMap, k string) {
 			d, _ := row.DecodeDedup([]byte(m[k]))

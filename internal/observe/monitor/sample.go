@@ -70,7 +70,8 @@ type data struct {
 	unused  bool         // counts for unusedMax
 	gauge   engine.Gauge // the newest
 	gauges  [len(gaugeTable)]series.Set
-	before  counts // at the end of the last minute
+	quiet   [len(quietTable)]series.Set // of a fair queue
+	before  counts                      // at the end of the last minute
 	present counts
 	minute  counts // of the last minute that has ended
 	sizes   series.Set
@@ -91,6 +92,17 @@ var gaugeTable = [...]struct {
 	{tenaqSQS, nameAge, "Seconds", func(g *engine.Gauge) int64 { return g.Age / 1000 }},
 	{tenaqSQS, nameRetentionUsed, "Percent",
 		func(g *engine.Gauge) int64 { return 100 * g.Kept / max(g.Retention, 1) }},
+}
+
+// quietTable are the metrics that are sampled of fair queues. [METRIC-16]
+var quietTable = [...]struct {
+	name  string
+	value func(g *engine.Gauge) int64
+}{
+	{"ApproximateNumberOfNoisyGroups", func(g *engine.Gauge) int64 { return g.Noisy }},
+	{nameVisible + "InQuietGroups", func(g *engine.Gauge) int64 { return g.Quiet.Visible }},
+	{nameInFlight + "InQuietGroups", func(g *engine.Gauge) int64 { return g.Quiet.InFlight }},
+	{nameDelayed + "InQuietGroups", func(g *engine.Gauge) int64 { return g.Quiet.Delayed }},
 }
 
 // counts are the counters of a queue at one moment.
@@ -322,13 +334,22 @@ func (s *sights) begin(q *sight, looked bool) *data {
 func (q *data) see(g *engine.Gauge) {
 	q.gauge = *g
 	for i := range gaugeTable {
-		// The average of a minute is the value at its end, so that it is a whole number that was
-		// really there. Minimum and maximum are of all samples. [METRIC-4]
-		v, was := float64(gaugeTable[i].value(g)), q.gauges[i]
-		q.gauges[i] = series.One(v)
-		if was.Count > 0 {
-			q.gauges[i].Min, q.gauges[i].Max = min(was.Min, v), max(was.Max, v)
+		sample(&q.gauges[i], gaugeTable[i].value(g))
+	}
+	for i := range quietTable {
+		if g.Fair {
+			sample(&q.quiet[i], quietTable[i].value(g))
 		}
+	}
+}
+
+// sample adds a value to a minute. The average of a minute is the value at its end, so that it is a
+// whole number that was really there. Minimum and maximum are of all samples. [METRIC-4]
+func sample(set *series.Set, value int64) {
+	v, was := float64(value), *set
+	*set = series.One(v)
+	if was.Count > 0 {
+		set.Min, set.Max = min(was.Min, v), max(was.Max, v)
 	}
 }
 
@@ -366,6 +387,7 @@ func (m *Monitor) endMinute() {
 			m.put(name, q)
 		}
 		q.gauges, q.sizes = [len(gaugeTable)]series.Set{}, series.Set{}
+		q.quiet = [len(quietTable)]series.Set{}
 	}
 	m.series.Drop(s.minute - seriesKeep.Milliseconds())
 }
@@ -374,6 +396,11 @@ func (m *Monitor) put(name string, q *data) {
 	for i, g := range gaugeTable {
 		if q.gauges[i].Count > 0 {
 			m.write(ofQueue(g.namespace, g.name, name), q.gauges[i], g.unit)
+		}
+	}
+	for i, g := range quietTable {
+		if q.quiet[i].Count > 0 {
+			m.write(ofQueue(awsSQS, g.name, name), q.quiet[i], "Count")
 		}
 	}
 	for i, c := range countTable {

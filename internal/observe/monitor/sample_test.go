@@ -124,6 +124,44 @@ func TestExtremesOfGauges(t *testing.T) {
 	})
 }
 
+// Only a fair queue has metrics of its groups. [METRIC-16]
+func TestQuietGroups(t *testing.T) {
+	bubble(t, Config{NoShipped: true}, func(w *world) {
+		w.create("plain")
+		w.create("orders")
+		do(w, &engine.TagQueue{Queue: queueNamed("orders"), Tags: []engine.Tag{{Key: "tenaq:fair", Value: "true"}}})
+		text := func(s string) engine.Text { return engine.Text{Value: s, Set: s != ""} }
+		send := func(group string, n int) {
+			for range n {
+				do(w, &engine.SendMessage{Queue: queueNamed("orders"),
+					Draft: engine.NewDraft(engine.Entry{Body: text("x"), Group: text(group)})})
+			}
+		}
+		send("noisy", 60)
+		send("small", 12)
+		send("", 3)
+		for range 6 { // 28 of noisy, all of the others, and 17 more of noisy
+			do(w, &engine.ReceiveMessage{Queue: queueNamed("orders"), Max: engine.Int{Value: 10, Set: true},
+				Visibility: engine.Int{Value: 600, Set: true}})
+		}
+		send("small", 5)
+		w.minutes(1)
+		for name, want := range map[string]float64{
+			"ApproximateNumberOfNoisyGroups":                     1,
+			"ApproximateNumberOfMessagesVisibleInQuietGroups":    5,
+			"ApproximateNumberOfMessagesNotVisibleInQuietGroups": 15,
+			"ApproximateNumberOfMessagesDelayedInQuietGroups":    0,
+		} {
+			if got := w.stat(awsSQS, name, "orders", series.Average, 1); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+			if got := w.stat(awsSQS, name, "plain", series.Average, 1); got != -1 {
+				t.Errorf("%s of a queue that is not fair is %v, want none", name, got)
+			}
+		}
+	})
+}
+
 // A queue has data while it has messages, and for six hours after something has happened to it.
 // [METRIC-2]
 func TestActive(t *testing.T) {

@@ -7,6 +7,7 @@
 package extension
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,8 +17,9 @@ const Prefix = "tenaq:"
 
 // The keys.
 const (
-	DelayMaxTag         = Prefix + "delay-max"
 	DedupWindowTag      = Prefix + "dedup-window"
+	DelayMaxTag         = Prefix + "delay-max"
+	Fair                = Prefix + "fair"
 	History             = Prefix + "history"
 	MaxInFlight         = Prefix + "max-in-flight"
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
@@ -60,6 +62,16 @@ var All = []Extension{
 		read: readDelayMax, says: sayDelayMax,
 	},
 	{
+		Tag: Fair, Example: "true", Values: "`true`",
+		Does:  "Receives serve the message groups with the fewest messages in flight first.",
+		Rules: "EXT-37 to EXT-43", StandardOnly: true,
+		must: "Must be true. Remove the tag to switch it off.",
+		read: func(value string, s *Set) bool { return readTrue(value, &s.Fair) },
+		says: func(*Set) string {
+			return "fair: the groups with the fewest messages in flight are served first"
+		},
+	},
+	{
 		Tag: History, Example: "7d/1GiB",
 		Values: "an age from `1m` to `3650d`, a size from `1MiB` to `1024TiB`, or both",
 		Does:   "Messages that have ended are kept, with how they ended.",
@@ -80,12 +92,13 @@ var All = []Extension{
 		},
 	},
 	{
-		Tag: MaxInFlightPerGroup, Example: "1", Values: "a whole number from `1` to `9`",
-		Does:     "At most this many messages of a message group are in flight.",
-		Rules:    "EXT-10, EXT-11",
-		FIFOOnly: true, must: "Must be a whole number from 1 to 9, such as 1.",
+		Tag: MaxInFlightPerGroup, Example: "1",
+		Values: "a whole number from `1` to `9`, on a standard queue up to `120000`",
+		Does:   "At most this many messages of a message group are in flight. A standard queue needs `tenaq:fair` too.",
+		Rules:  "EXT-10, EXT-11, EXT-44",
+		must:   "Must be a whole number from 1 to 120000, such as 1.",
 		read: func(value string, s *Set) bool {
-			return readCount(value, perGroupMax, &s.MaxInFlightPerGroup)
+			return readCount(value, InFlightMax, &s.MaxInFlightPerGroup)
 		},
 		says: func(s *Set) string {
 			return "at most " + counted(s.MaxInFlightPerGroup, "message of a group is",
@@ -133,6 +146,7 @@ var All = []Extension{
 type Set struct {
 	DelayMax            int64 // in milliseconds
 	DedupWindow         int64 // in milliseconds
+	Fair                bool
 	History             Bounds
 	MaxInFlight         int64
 	MaxInFlightPerGroup int64
@@ -143,7 +157,7 @@ type Set struct {
 }
 
 // InFlightMax is how many messages of a queue may be in flight on SQS. A receive of a FIFO queue
-// returns ten messages of a group at most, so ten is no bound.
+// returns ten messages of a group at most, so ten is no bound there.
 const (
 	InFlightMax = 120_000
 	perGroupMax = 9
@@ -166,6 +180,8 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 	switch {
 	case !ok:
 		return "This server has no extension named by the tag " + tag + "; leave the tag out.", false
+	case tag == MaxInFlightPerGroup && fifo && !readCount(value, perGroupMax, new(int64)):
+		return "Must be a whole number from 1 to 9, such as 1.", true
 	case !x.read(value, new(Set)):
 		return x.must, true
 	case x.FIFOOnly && !fifo:
@@ -174,6 +190,15 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 		return "The tag " + tag + " is for standard queues; leave the tag out.", false
 	}
 	return "", false
+}
+
+// CheckTogether returns why a queue cannot have these tags together; empty if it can. [EXT-11]
+func CheckTogether(tags []string, fifo bool) (reason string) {
+	if !fifo && slices.Contains(tags, MaxInFlightPerGroup) && !slices.Contains(tags, Fair) {
+		return "On a standard queue, the tag " + MaxInFlightPerGroup + " needs the tag " + Fair +
+			"; set both, or remove both."
+	}
+	return ""
 }
 
 // Add adds what a tag switches on. Other tags, and what Check refuses, switch nothing on.
