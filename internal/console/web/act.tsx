@@ -6,8 +6,10 @@ import { signal } from "@preact/signals";
 import { say, T } from "./parts";
 import { epoch } from "./state";
 
-// open is the dialog that is shown; it closes with null.
+// open is the dialog that is shown; it closes with null. Each dialog has a number, so that none takes
+// over what an earlier one was.
 export const open = signal<ComponentChildren>(null);
+let dialogs = 0;
 export const close = () => (open.value = null);
 
 export interface Said {
@@ -56,7 +58,7 @@ export function Dialogs() {
 // ask shows a dialog. They are loaded when the first one is wanted.
 export async function ask(make: (all: typeof import("./change")) => ComponentChildren): Promise<void> {
   try {
-    open.value = make(await import("./change"));
+    open.value = <Fragment key={++dialogs}>{make(await import("./change"))}</Fragment>;
   } catch {
     tell({ text: "The rest of the page could not be loaded. Load it again.", bad: true });
   }

@@ -15,13 +15,16 @@ export function Act({ title, label, danger, ready = true, commands, act, childre
   title: string; label: string; danger?: boolean; ready?: boolean; commands?: Command[];
   act(): Promise<Said | void>; children?: ComponentChildren;
 }) {
-  const dialog = useRef<HTMLDialogElement>(null);
+  const dialog = useRef<HTMLDialogElement>(null), shown = useRef(true);
   const [error, fail] = useState(""), [busy, setBusy] = useState(false);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLElement>(".field :is(textarea, input)")?.focus();
-    return () => before?.isConnected && before.focus();
+    return () => {
+      shown.current = false;
+      if (before?.isConnected) before.focus();
+    };
   }, []);
   const submit = async (e: Event) => {
     e.preventDefault();
@@ -38,7 +41,7 @@ export function Act({ title, label, danger, ready = true, commands, act, childre
     }
     setBusy(false);
   };
-  return <dialog ref={dialog} class="panel act" aria-labelledby="act-title" onClose={close}>
+  return <dialog ref={dialog} class="panel act" aria-labelledby="act-title" onClose={() => shown.current && close()}>
     <form onSubmit={submit}>
       <header><h2 id="act-title"><T text={title} /></h2><button type="button" class="small" onClick={close}>Close</button></header>
       {children}
