@@ -269,20 +269,31 @@ func (b *tab) goTo(address string) {
 // eval runs an expression in the page, awaiting a promise.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	v, err := tryEval[T](b, expression)
 	if err != nil {
 		b.t.Fatalf("%s: %v", expression[:min(len(expression), 200)], err)
 	}
 	return v
 }
 
-// until waits until an expression is true.
+func tryEval[T any](b *tab, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// until waits until an expression is true. While the tab changes from one page to another, there
+// may be none to ask.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	end := time.Now().Add(20 * time.Second)
-	for !eval[bool](b, "!!("+expression+")") {
+	for {
+		switch v, err := tryEval[bool](b, "!!("+expression+")"); {
+		case err != nil && !strings.Contains(err.Error(), "navigated or closed"):
+			b.t.Fatalf("%s: %v", what, err)
+		case v:
+			return
+		}
 		if time.Now().After(end) {
 			b.t.Fatalf("%s: %s never was true; the page says: %s", what, expression, b.text("body"))
 		}
