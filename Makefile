@@ -18,7 +18,7 @@ TEST        := test -vet=off -trimpath
 RACE        := -race -tags pebblegozstd '-gcflags=modernc.org/sqlite/lib=-race=false' -exec '"$(CURDIR)/test/raced"'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Packages that take longest come first, or the others would wait for them at the end.
-LONGEST     := ./cmd/tenaq ./test/interop ./test/console ./internal/engine ./internal/server ./internal/kv/pebblekv ./test/crash ./test/sdk ./outbox/pgoutbox ./redrive ./internal/cluster/group
+LONGEST     := ./cmd/tenaq ./test/interop ./internal/engine ./internal/server ./internal/kv/pebblekv ./test/crash ./test/sdk ./outbox/pgoutbox ./redrive ./internal/cluster/group
 VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 # Tests wait more than they work: for processes that start, leases that expire, databases. So more packages than
@@ -144,14 +144,15 @@ race:
 		$(PURE_GO) $(TEST) $(ABREAST) -short $(SHUFFLE) $$packages; \
 	fi
 
-# Without the race detector every test that race does not run, or in a shorter form. The demos on emulators and the
-# clusters come last and alone: they keep real time, which other tests would take from them. With TENAQ_BINARY
-# the demos would play what make demo plays.
+# Without the race detector every test that race does not run, or in a shorter form. The browser, the demos on
+# emulators and the clusters come last and alone: they keep real time, which other tests would take from them. With
+# TENAQ_BINARY the demos would play what make demo plays.
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
 whole: build
 	$(BUILT) $(PURE_GO) $(TEST) $(ABREAST) -count=1 $(SHUFFLE) -timeout 20m \
-		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/demo$$' -e '/test/cluster$$')
+		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
+	$(BUILT) $(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/console
 	$(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.
