@@ -11,8 +11,9 @@ import (
 // A content is that of a message on its way into a row, in two parts. A new message has the body of
 // its request as body. A message that moves has everything in head.
 type content struct {
-	head []byte
-	body string
+	head  []byte
+	body  string
+	level byte // that its attributes name; read for a queue with priorities [EXT-64]
 }
 
 func (c content) len() int { return len(c.head) + len(c.body) }

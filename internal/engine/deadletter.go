@@ -120,7 +120,7 @@ func (e *Engine) transfer(from, to *queue, m, moved *message, kind row.OutcomeKi
 	e.prepareEnd(from, m)
 	carried := e.contentOf(from, m)
 	e.transferAs(from, to, m, moved, kind, &rewritten{carried: carried,
-		content: content{head: carried}})
+		content: content{head: carried, level: e.carriedLevel(from, to, m, carried)}})
 }
 
 // transferAs is transfer for a message that gets another content.

@@ -56,6 +56,7 @@ type Draft struct {
 	// What is wrong with it, to be reported in SQS's order. [SEND-13]
 	noBody              bool
 	attributes, letters *Error
+	level               *Error // for a queue that has levels [EXT-63]
 }
 
 // dedupAttribute is the message attribute with the deduplication id on standard queues. [EXT-30]
@@ -91,6 +92,7 @@ func NewDraft(entry Entry) Draft {
 		return d
 	}
 	d.content = content{head: c.EncodeHead(), body: entry.Body.Value}
+	d.content.level, d.level = levelOf(c.Attributes)
 	d.claimedSent = firstSentOf(c.Attributes)
 	d.later = laterOf(c.Attributes)
 	for _, a := range c.Attributes {

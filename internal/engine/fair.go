@@ -140,10 +140,11 @@ func (e *Engine) endFair(q *queue) (done bool) {
 }
 
 // comingBy returns the entries of due that the counters have not followed yet, up to goal, at most
-// limit of them. Those of a fair queue leave the window on them.
+// limit of them. Those of a fair queue leave the window on them, which it has if no message of its
+// space had a level before it was fair.
 func (e *Engine) comingBy(q *queue, goal row.Pos, limit int) (found []entry[row.DueKind]) {
-	if q.fair == nil {
-		return q.due.between(e, q.st.Settled.Next(), goal, limit)
+	if q.fair == nil || q.levels != nil {
+		return e.dueBetween(q, q.st.Settled.Next(), goal, limit)
 	}
 	w := &q.fair.coming
 	for n := 0; n < limit && w.load(e, n) && !goal.Less(w.at(n).Pos); n++ {
@@ -346,7 +347,7 @@ func (e *Engine) countTenant(q *queue, m *message, p row.Pos, kind row.DueKind, 
 	default:
 		add(&t.row.InFlight, n, q, t)
 	}
-	if q.st.Settled.Less(p) {
+	if q.st.Settled.Less(p) && q.levels == nil {
 		if n > 0 {
 			f.coming.insert(p, kind)
 		} else {

@@ -13,8 +13,10 @@ type fairLane struct {
 	served row.Pos // and when the walk took the last one
 	next   int     // the first of its lines that was not visited
 
-	// Of the messages that were there before: how many entries of fresh and of due were visited.
-	fresh, due int
+	// Of the messages that were there before: how many entries of fresh, and which of due and of the
+	// levels, were visited.
+	fresh int
+	due   dueWalk
 }
 
 // A fairWalk visits the messages of a fair queue.
@@ -130,7 +132,8 @@ func (w *fairWalk) nextLine(l *fairLane) (m *message, ok bool) {
 func (w *fairWalk) nextBefore(l *fairLane) (m *message, ok bool) {
 	e, q := w.e, w.q
 	hasFresh := e.loadFresh(q, l.fresh)
-	hasDue := q.due.load(e, l.due) && !q.fair.Due.Less(q.due.at(l.due).Pos)
+	due, hasDue := l.due.first(e, q)
+	hasDue = hasDue && !q.fair.Due.Less(due.Pos)
 	if !hasFresh && !hasDue {
 		return w.nextLine(l)
 	}
@@ -138,8 +141,8 @@ func (w *fairWalk) nextBefore(l *fairLane) (m *message, ok bool) {
 	if hasFresh {
 		first = q.fresh.at(l.fresh).FreshPos()
 	}
-	if hasDue && (!hasFresh || q.due.at(l.due).Less(first)) {
-		first, isFresh = q.due.at(l.due).Pos, false
+	if hasDue && (!hasFresh || due.Less(first)) {
+		first, isFresh = due.Pos, false
 	}
 	switch {
 	case e.loadWaiting(q, l.tenant, l.next) && l.lines[l.next].Less(first):
@@ -148,6 +151,6 @@ func (w *fairWalk) nextBefore(l *fairLane) (m *message, ok bool) {
 		l.fresh++
 		return q.fresh.at(l.fresh - 1), true
 	}
-	l.due++
+	l.due.taken[due.level]++
 	return e.mustFind(q, first), true
 }

@@ -43,12 +43,21 @@ func (r *rows) drain() {
 	r.deliveries.drain(r.batch)
 }
 
-func (r *rows) setDue(space uint64, p row.Pos, kind row.DueKind) {
+// setDue writes a row of due, or of a level above 0, which has no lane.
+func (r *rows) setDue(space uint64, level byte, p row.Pos, kind row.DueKind) {
+	if level > 0 {
+		r.set(row.DueOf(level).Key(space, p), []byte{byte(kind)})
+		return
+	}
 	r.wrote = true
 	r.due.end(append(row.DueRows.AppendKey(r.due.bytes, space, p), byte(kind)))
 }
 
-func (r *rows) deleteDue(space uint64, p row.Pos) {
+func (r *rows) deleteDue(space uint64, level byte, p row.Pos) {
+	if level > 0 {
+		r.delete(row.DueOf(level).Key(space, p))
+		return
+	}
 	r.wrote = true
 	r.due.end(row.DueRows.AppendKey(r.due.bytes, space, p))
 }

@@ -135,7 +135,7 @@ type move struct {
 // continue behind them. Fresh is what walk returns.
 func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
 	looks, size, allowed := 0, int64(0), t.allowance(e.now)
-	fresh = e.walk(q, nil, func(m *message) verdict {
+	fresh = e.walk(q, 0, nil, func(m *message) verdict {
 		if looks++; looks > looksMax {
 			return walkEnd
 		}

@@ -226,5 +226,5 @@ func (e *Engine) withTrail(q, to *queue, m *message, trail string) (*rewritten, 
 		return nil, invalid("With the trail, the message has " + decimal(size) +
 			" bytes, and the queue " + to.name.Name + " takes at most " + decimal(limit) + ".")
 	}
-	return &rewritten{carried, content{head: c.EncodeHead(), body: c.Body}, size}, nil
+	return &rewritten{carried, content{c.EncodeHead(), c.Body, levelIn(c.Attributes)}, size}, nil
 }

@@ -48,6 +48,7 @@ func (e *Engine) settle(q *queue, limit int) (done bool) {
 // of its FIFO queue is over. Otherwise it enters through due.
 func (e *Engine) enter(q *queue, m *message, c content) {
 	e.checkNew(q, m)
+	e.giveLevel(q, m, c.level)
 	var inline content
 	if c.len() <= row.InlineMax {
 		inline = c
@@ -99,9 +100,9 @@ func (e *Engine) enter(q *queue, m *message, c content) {
 // schedule puts a message into due, at the place that its delivery names.
 func (e *Engine) schedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.setDue(q.row.Space, p, m.Kind)
+	e.rows.setDue(q.row.Space, m.Level, p, m.Kind)
 	e.rows.setDelivery(q.row.Space, m.Seq, &m.Delivery)
-	q.due.insert(p, m.Kind)
+	q.dueOf(m.Level).insert(p, m.Kind)
 	q.count(p, m.Kind, 1)
 	m.hasDelivery = true
 	q.remember(m)
@@ -117,8 +118,8 @@ func (e *Engine) schedule(q *queue, m *message) {
 // unschedule takes a message out of due. The caller replaces or removes its delivery row.
 func (e *Engine) unschedule(q *queue, m *message) {
 	p := m.Pos(m.Seq)
-	e.rows.deleteDue(q.row.Space, p)
-	q.due.remove(p)
+	e.rows.deleteDue(q.row.Space, m.Level, p)
+	q.dueOf(m.Level).remove(p)
 	q.count(p, m.Kind, -1)
 	if q.fair != nil {
 		e.countTenant(q, m, p, m.Kind, -1)

@@ -24,6 +24,7 @@ type queue struct {
 	due    window[row.DueKind]
 	origin window[struct{}]
 	elder  window[struct{}]
+	levels []window[row.DueKind]    // beside due, from level 1 on; none until a message has one
 	msgs   lately[uint64, *message] // deliveries and metadata
 	ended  []uint64                 // the messages that went in this turn
 	told   []*message               // the messages whose story is in memory
@@ -83,6 +84,7 @@ func (q *queue) setSpace(space uint64, now int64) {
 func (q *queue) forget() {
 	q.fresh = freshWindow{end: q.st.Cursor}
 	q.due = windowOf(&row.DueRows, q, &q.st.DueLow)
+	q.forgetLevels()
 	q.origin = windowOf(&row.OriginRows, q, &q.st.OriginLow)
 	q.elder = windowOf(&row.ElderRows, q, &q.st.ElderLow)
 	if q.fifo() {
@@ -269,6 +271,9 @@ func (e *Engine) needMeta(q *queue, m *message) {
 func (q *queue) trim(window int) {
 	q.fresh.trim(window)
 	q.due.trim(window)
+	for i := range q.levels {
+		q.levels[i].trim(window)
+	}
 	q.origin.trim(window)
 	q.elder.trim(window)
 	if q.fifo() {
@@ -299,10 +304,14 @@ func (q *queue) trim(window int) {
 // footprint is about how many bytes of memory the queue takes.
 func (q *queue) footprint() int {
 	const queueSize, messageSize, dueSize, segmentSize, headSize, groupSize, lineSize,
-		fifoSize, bucketSize, waitingSize = 1280, 512, 24, 96, 56, 512, 16, 320, 40, 24
+		fifoSize, bucketSize, waitingSize, levelSize = 1328, 512, 24, 96, 56, 512, 16, 320, 40, 24,
+		112
 	n := queueSize + len(q.row.Attributes.Policy) + messageSize*(len(q.msgs.of)+q.fresh.len()) +
 		segmentSize*len(q.segs) +
 		dueSize*(cap(q.due.entries)+cap(q.origin.entries)+cap(q.elder.entries))
+	for i := range q.levels {
+		n += levelSize + dueSize*cap(q.levels[i].entries)
+	}
 	if q.fifo() {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
 			groupSize*len(q.groups.of) + lineSize*q.lineRoom

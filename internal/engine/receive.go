@@ -287,7 +287,7 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 	}
 	f.target = e.deadTarget(q)
 	size, past, picked := int64(0), 0, int64(0)
-	f.fresh = e.walk(q, h.groups, func(m *message) verdict {
+	f.fresh = e.walk(q, q.ext.Priority, h.groups, func(m *message) verdict {
 		switch most := q.ext.MaxInFlightPerGroup; {
 		case most == 0:
 		case q.fair != nil && e.isFull(q, m, f.picked, most):

@@ -41,7 +41,7 @@ func (e *Engine) sendAgain(to *queue, p *pastMessage, missing bool, random Messa
 		told.Generation = 0
 		e.setStory(to, m, told)
 	}
-	e.enter(to, m, content{head: p.content.EncodeHead(), body: p.content.Body})
+	e.enter(to, m, content{p.content.EncodeHead(), p.content.Body, levelIn(p.content.Attributes)})
 	e.tally(to).Arrived.Add(1)
 	e.stir(to)
 }

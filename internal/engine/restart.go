@@ -14,16 +14,16 @@ func (e *Engine) grace(q *queue) (done bool) {
 	}
 	var held []row.Pos
 	from, until := row.LastAt(e.sys.GraceFrom), row.Pos{At: e.sys.GraceUntil}
-	for k, v := range e.scan(row.DueRows.From(q.row.Space, from)) {
-		hidden := entryOf(e, &row.DueRows, k, v)
-		if !hidden.Less(until) {
-			break
-		}
-		if hidden.value == row.DueInFlight {
-			held = append(held, hidden.Pos)
-		}
-		if len(held) == graceStep {
-			break
+	for level := range 1 + len(q.levels) {
+		rows := row.DueOf(byte(level))
+		for k, v := range e.scan(rows.From(q.row.Space, from)) {
+			hidden := entryOf(e, rows, k, v)
+			if len(held) == graceStep || !hidden.Less(until) {
+				break
+			}
+			if hidden.value == row.DueInFlight {
+				held = append(held, hidden.Pos)
+			}
 		}
 	}
 	for _, p := range held {

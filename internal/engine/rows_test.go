@@ -42,6 +42,7 @@ func essence(k, v []byte) []byte {
 	case row.KindState:
 		if s, ok := row.DecodeState(v); ok {
 			s.Segment, s.DueLow, s.OriginLow, s.HeadLow, s.ElderLow = 0, row.Pos{}, row.Pos{}, [2]row.Pos{}, row.Pos{}
+			clear(s.LevelLow)
 			s.Settled, s.Boot = row.Pos{}, 0
 			return s.Encode(nil)
 		}

@@ -26,8 +26,11 @@ const looksMax = 1000
 // walk visits the messages that can be received, in the order in which receives hand them out. It
 // changes nothing, so a receive cannot meet again what it returns with a timeout of zero.
 // [ORD-5, ORD-6] Fresh is how many entries of the fresh window of a standard queue were taken.
-// Ahead names groups of a FIFO queue that come before all others.
-func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (fresh int) {
+// Step is for how long messages of a standard queue wait for another level; zero if levels have no
+// effect. Ahead names groups of a FIFO queue that come before all others.
+func (e *Engine) walk(
+	q *queue, step int64, ahead []string, visit func(*message) verdict,
+) (fresh int) {
 	if q.fifo() {
 		e.walkGroups(q, ahead, visit)
 		return 0
@@ -36,16 +39,16 @@ func (e *Engine) walk(q *queue, ahead []string, visit func(*message) verdict) (f
 		return e.walkFair(q, visit)
 	}
 	retention := q.row.Attributes.Retention()
-	i, j, past := 0, 0, 0
+	i, past, due := 0, 0, e.dueFrom(q, step)
 	for {
 		for e.loadFresh(q, i) && q.fresh.at(i).Expired(e.now, retention) {
 			i++
 		}
 		hasFresh := e.loadFresh(q, i)
-		if q.due.load(e, j) && q.due.at(j).At <= e.now {
-			// [ORD-1, ORD-2]
-			if next := q.due.at(j); !hasFresh || next.Less(q.fresh.at(i).FreshPos()) {
-				j++
+		if next, ok := due.first(e, q); ok {
+			// [ORD-1, ORD-2, EXT-60]
+			if !hasFresh || next.rank.Less(q.fresh.at(i).FreshPos()) {
+				due.taken[next.level]++
 				m := e.mustFind(q, next.Pos)
 				if m.Expired(e.now, retention) { // only while expiry is held
 					if past++; past > looksMax {
@@ -207,14 +210,14 @@ func (e *Engine) nextReady(q *queue, full bool) (at int64) {
 			at = t
 		}
 	}
-	if q.fair != nil {
+	if q.fair != nil && q.levels == nil {
 		if w := &q.fair.coming; w.load(e, 0) {
 			return w.at(0).At
 		}
 		return 0
 	}
 	if !q.fifo() || full {
-		for _, next := range q.due.between(e, row.LastAt(e.now).Next(), last, 1) {
+		for _, next := range e.dueBetween(q, row.LastAt(e.now).Next(), last, 1) {
 			earlier(next.At)
 		}
 	}

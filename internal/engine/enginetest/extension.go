@@ -20,6 +20,7 @@ const (
 	inFlightTag   = "tenaq:max-in-flight"
 	perGroupTag   = "tenaq:max-in-flight-per-group"
 	pausedTag     = "tenaq:paused"
+	priorityTag   = "tenaq:priority"
 	rateTag       = "tenaq:rate"
 	retryTag      = "tenaq:retry"
 	strictHandles = "tenaq:strict-handles"
@@ -59,6 +60,36 @@ func (q *modelQueue) hasRoom(picked []*modelMessage, msg *modelMessage) bool {
 		}
 	}
 	return most > 0
+}
+
+// step is for how long a message waits to rise by a level, in milliseconds; 0 without the tag.
+func (q *modelQueue) step() int64 {
+	value, _ := q.tagged(priorityTag)
+	step, _ := time.ParseDuration(strings.Replace(value, "14d", "336h", 1))
+	return step.Milliseconds()
+}
+
+// levelText is the value of the attribute that names the level, or its type if that is binary.
+func levelText(e *engine.Entry) (text string) {
+	for _, a := range e.Attributes {
+		if a.Name == "tenaq.priority" {
+			text = a.String.Value
+			if strings.HasPrefix(a.Type.Value, "Binary") {
+				text = a.Type.Value
+			}
+		}
+	}
+	return text
+}
+
+// modelLevel is the level that a message asks for; -1 if it asks for none that there is.
+func modelLevel(e *engine.Entry) int64 {
+	text := levelText(e)
+	level, err := strconv.ParseInt("0"+text, 10, 64)
+	if err != nil || len(text) > 1 {
+		return -1
+	}
+	return level
 }
 
 // A modelHand is what a receive has delivered of a queue with a rate.
@@ -138,7 +169,7 @@ func (m *Model) retag(q *modelQueue, change func()) *engine.Error {
 	}
 	tags, before, fair := slices.Clone(q.tags), rate(), q.is(fairTag)
 	change()
-	if no := q.lacksFair(); no != nil {
+	if no := q.clash(); no != nil {
 		q.tags = tags
 		return no
 	}
@@ -252,7 +283,12 @@ func (q *modelQueue) untag(keys []string) {
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
 func (g *Generator) extension(q string) {
 	tag, values := strictHandles, []string{"true"}
-	switch g.r.IntN(16) {
+	switch g.r.IntN(20) {
+	case 16, 17, 18, 19:
+		if !isFIFO(q) {
+			g.priority(q)
+			return
+		}
 	case 14, 15:
 		g.window(q)
 		return
@@ -312,6 +348,37 @@ func (g *Generator) extension(q string) {
 		return
 	}
 	g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+}
+
+// priority switches levels on or off, and sends messages that have some.
+func (g *Generator) priority(q string) {
+	if g.fairs[q] {
+		if g.chance(2) {
+			return
+		}
+		g.fairs[q] = false
+		g.emit("untag q=%s %s %s", q, fairTag, perGroupTag)
+	}
+	if g.chance(4) {
+		g.emit("untag q=%s %s", q, priorityTag)
+	} else {
+		g.emit("tag q=%s %s=%s", q, priorityTag, g.one("1s", "1s", "5s", "1m", "14d"))
+	}
+	for range 1 + g.r.IntN(6) {
+		g.emit("send q=%s%s%s", q, g.leveled(), g.maybe("delay", "0", "1", "5"))
+		g.emit("advance %s", g.one("0s", "1ms", "500ms", "1s", "10s"))
+	}
+	g.emit("receive q=%s%s vt=%s", q, g.maybe("max", "2", "10"), g.timeout())
+}
+
+// leveled is a message that has a level, or a value that is none.
+func (g *Generator) leveled() string {
+	if g.chance(20) {
+		return " body=x attr=(tenaq.priority:" + g.one("String=10", "Number=-1", "Binary=5",
+			"String=05", "Number=1.0") + ")"
+	}
+	return fmt.Sprintf(" body=x attr=(tenaq.priority:%s=%d)", g.one("String", "Number"),
+		g.r.IntN(10))
 }
 
 // window changes the deduplication window of a queue, and sends something twice around it.

@@ -153,7 +153,9 @@ func (g *Generator) message(q string) string {
 	case 1:
 		text = fmt.Sprintf(" size=%d", 1025+g.r.IntN(3000))
 	}
-	if g.chance(6) {
+	if g.tagged && !isFIFO(q) && g.chance(4) {
+		text = g.leveled()
+	} else if g.chance(6) {
 		text += " attr=(" + g.one("k:String=v", "k:String=w, n:Number=7", "b:Binary=x",
 			"tenaq:String=v=1&reason=no-answer-9&source="+g.written(q),
 			"tenaq.dedup-id:String="+g.one("d1", "d2", "d3"), "tenaq.dedup-id:String=d1",

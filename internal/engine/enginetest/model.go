@@ -80,6 +80,7 @@ type modelMessage struct {
 	first, last     int64
 	changed         bool // its visibility was, since it was received
 	dedup           string
+	level           int64  // of a queue with priorities
 	origin          bool   // its retention began in another queue, or begins after a long delay
 	source          string // ARN of the queue it was dead-lettered from
 

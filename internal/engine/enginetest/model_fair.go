@@ -93,7 +93,7 @@ func (m *Model) pickFair(q *modelQueue, want int) (picked []*modelMessage) {
 	for moved := 0; len(picked) < want; {
 		var next *modelMessage
 		var first modelTurn
-		for _, msg := range q.inOrder(m.now) {
+		for _, msg := range q.inOrder(m.now, 0) {
 			if seen[msg] || q.expired(msg, m.now) || msg.seq > newest {
 				continue
 			}
@@ -136,7 +136,7 @@ func (q *modelQueue) serve(picked []*modelMessage, now int64) {
 // inTurn returns what a task finds in a fair queue, in order: all of one group, then of the next.
 func (q *modelQueue) inTurn(now int64) (ready []*modelMessage) {
 	turns := make(map[*modelMessage]modelTurn)
-	for _, msg := range q.inOrder(now) {
+	for _, msg := range q.inOrder(now, 0) {
 		if !q.expired(msg, now) {
 			ready = append(ready, msg)
 			turns[msg] = q.turn(msg, now, nil, nil)
@@ -146,8 +146,13 @@ func (q *modelQueue) inTurn(now int64) (ready []*modelMessage) {
 	return ready
 }
 
-// lacksFair refuses a limit for groups on a standard queue that is not fair. [EXT-11]
-func (q *modelQueue) lacksFair() *engine.Error {
+// clash refuses a limit for groups on a standard queue that is not fair, and priorities on one that
+// is. [EXT-11, EXT-67]
+func (q *modelQueue) clash() *engine.Error {
+	if q.is(fairTag) && q.is(priorityTag) {
+		return modelRefusal(engine.CodeInvalidParameter,
+			"The tags tenaq:fair and tenaq:priority exclude each other; leave one out.")
+	}
 	if q.fifo() || !q.is(perGroupTag) || q.is(fairTag) {
 		return nil
 	}
@@ -159,6 +164,9 @@ func (g *Generator) fair(q string) {
 	switch {
 	case !g.fairs[q]:
 		g.fairs[q] = true
+		if !g.chance(4) {
+			g.emit("untag q=%s %s", q, priorityTag)
+		}
 		g.emit("tag q=%s %s=true", q, fairTag)
 	case g.chance(4):
 		g.fairs[q] = false

@@ -164,6 +164,10 @@ func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	msg.arrived, msg.here = m.now, 0
 	msg.ended, msg.told = "", false
 	q.found(msg, m.now)
+	msg.level = 0
+	if q.is(priorityTag) && msg.source != m.arn(q.name) { // [EXT-64, EXT-65]
+		msg.level = max(modelLevel(&msg.entry), 0)
+	}
 	q.messages = append(q.messages, msg)
 }
 
@@ -184,6 +188,10 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 	if id := workID(e); q.is(windowTag) && !q.fifo() && id.Set && len(id.Value) > 128 {
 		return modelBadValue(id.Value, "tenaq.dedup-id", "tenaq.dedup-id can only include "+
 			"alphanumeric and punctuation characters. 1 to 128 in length.")
+	}
+	if modelLevel(&e) < 0 && q.is(priorityTag) { // [EXT-63]
+		return modelBadValue(levelText(&e), "tenaq.priority",
+			"Must be a whole number from 0 to 9, of the type Number or String. 9 is the most urgent.")
 	}
 	if limit := q.number("MaximumMessageSize"); sizeOf(&e) > limit {
 		return modelRefusal(engine.CodeInvalidParameter,
@@ -265,7 +273,7 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 		return m.pickFair(q, want)
 	}
 	moved := 0
-	for _, msg := range q.receivable(m.now) {
+	for _, msg := range q.receivable(m.now, q.step()) {
 		switch {
 		case len(picked) >= want:
 			return picked
@@ -283,8 +291,9 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 	return picked
 }
 
-// receivable returns what a receive without any limit would find, in order.
-func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
+// receivable returns what a receive without any limit would find, in order. Step is for how long a
+// message waits for another level; 0 if levels have no effect.
+func (q *modelQueue) receivable(now, step int64) (ready []*modelMessage) {
 	switch {
 	case q.fifo():
 		return q.receivableByGroup(now)
@@ -292,9 +301,11 @@ func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
 		return q.inTurn(now)
 	}
 	past := 0
-	for _, msg := range q.inOrder(now) {
+	for _, msg := range q.inOrder(now, step) {
 		if !q.expired(msg, now) {
 			ready = append(ready, msg)
+		} else if msg.level > 0 && msg.at <= now-q.number("MessageRetentionPeriod")*1000 {
+			continue // no receive looks at it
 		} else if msg.placed() || msg.at > msg.arrived {
 			if past++; past > modelLooksMax {
 				break
@@ -309,13 +320,16 @@ func (q *modelQueue) receivable(now int64) (ready []*modelMessage) {
 const modelLooksMax = 1000
 
 // inOrder returns what would be available if nothing expired, in order.
-func (q *modelQueue) inOrder(now int64) (all []*modelMessage) {
+func (q *modelQueue) inOrder(now, step int64) (all []*modelMessage) {
 	for _, msg := range q.messages {
 		if q.due(msg) <= now {
 			all = append(all, msg)
 		}
 	}
-	slices.SortFunc(all, q.earlier)
+	slices.SortFunc(all, func(a, b *modelMessage) int { // [EXT-60]
+		return cmp.Or(cmp.Compare(q.due(a)-a.level*step, q.due(b)-b.level*step),
+			cmp.Compare(a.seq, b.seq))
+	})
 	return all
 }
 

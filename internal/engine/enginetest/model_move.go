@@ -224,7 +224,7 @@ func (t *modelTask) allowance(now int64) int64 {
 // would find among the first thousand. It returns how many, and why the task cannot go on behind
 // them. [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
-	found := q.receivable(m.now)
+	found := q.receivable(m.now, 0)
 	over := make(map[string]bool) // groups of a fair queue
 	size := int64(0)
 	for _, msg := range found[:min(len(found), 1000)] {

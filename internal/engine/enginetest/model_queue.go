@@ -72,7 +72,7 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 	}
 	q.assign(op.Attributes)
 	q.tag(op.Tags)
-	if no := q.lacksFair(); no != nil {
+	if no := q.clash(); no != nil {
 		return no
 	}
 	q.beginFair()

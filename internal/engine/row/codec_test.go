@@ -105,6 +105,10 @@ func samples() []sample {
 	rated.Tokens, rated.Tokened = 1500, sampleTime
 	widened := elders
 	widened.Wide, widened.Forgot = 2015, sampleTime-9
+	leveled := elders
+	for i := range LevelMax {
+		leveled.LevelLow = append(leveled.LevelLow, Pos{At: sampleTime, Seq: uint64(i)})
+	}
 	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2, Unowned: true}
 	held := sys
 	sys.NextTask = 1 // what a row of version 1 does not have
@@ -155,6 +159,8 @@ func samples() []sample {
 		LastReceive: sampleTime - 1, Origin: true, Changed: true}
 	elder := flight
 	elder.Elder = true
+	urgent := flight
+	urgent.Level = 7
 	told := flight
 	told.Story = true
 	story := Story{Generation: 301, Attempts: []Attempt{
@@ -232,6 +238,7 @@ func samples() []sample {
 		{"state-3", StateKey(sampleSpace), elders.Encode(nil), readState, elders},
 		{"state-4", StateKey(sampleSpace), rated.Encode(nil), readState, rated},
 		{"state-5", StateKey(sampleSpace), widened.Encode(nil), readState, widened},
+		{"state-6", StateKey(sampleSpace), leveled.Encode(nil), readState, leveled},
 		{"message", SeqKey(sampleSpace, KindMessage, 17), plain.Encode(nil, []byte("content")), message, readMeta{plain, "content"}},
 		{"message-moved", SeqKey(sampleSpace, KindMessage, 18), moved.Encode(nil, nil), message, readMeta{moved, ""}},
 		{"message-arrived", SeqKey(sampleSpace, KindMessage, 18), arrived.Encode(nil, nil), message, readMeta{arrived, ""}},
@@ -254,6 +261,11 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, elder},
 		{"delivery-told", SeqKey(sampleSpace, KindDelivery, 17), told.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, told},
+		{"delivery-2", SeqKey(sampleSpace, KindDelivery, 17), urgent.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, urgent},
+		{"level", LevelRows[6].Key(sampleSpace, p), []byte{byte(DueReturned)}, func(k, v []byte) (any, bool) {
+			return indexRow[DueKind]{PosOf(k[SpacePrefixLen+1:]), DueKind(v[0])}, DueKind(v[0]).known()
+		}, indexRow[DueKind]{p, DueReturned}},
 		{"story", SeqKey(sampleSpace, KindStory, 17), story.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeStory(v)) }, story},
 		{"delivery-moved", SeqKey(sampleSpace, KindDelivery, 17), away.Encode(nil),
@@ -410,7 +422,7 @@ func TestFormats(t *testing.T) {
 
 // tryRead reads a value that may be too short for what has a fixed length.
 func tryRead(s sample, k, v []byte) (any, bool) {
-	if s.Name == "due" {
+	if s.Name == "due" || s.Name == "level" {
 		return nil, len(v) == 1
 	}
 	return s.Read(k, v)
@@ -488,7 +500,7 @@ func FuzzQueueRow(f *testing.F) {
 }
 
 func FuzzState(f *testing.F) {
-	seed(f, "state", "state-2", "state-3", "state-4")
+	seed(f, "state", "state-2", "state-3", "state-4", "state-5", "state-6")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s, ok := DecodeState(b); ok {
 			again(t, s, func(s State) []byte { return s.Encode(nil) }, DecodeState)
@@ -530,7 +542,7 @@ func FuzzContent(f *testing.F) {
 }
 
 func FuzzDelivery(f *testing.F) {
-	seed(f, "delivery", "delivery-dead", "delivery-elder", "delivery-told")
+	seed(f, "delivery", "delivery-dead", "delivery-elder", "delivery-told", "delivery-2")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, ok := DecodeDelivery(b); ok {
 			again(t, v, func(v Delivery) []byte { return v.Encode(nil) }, DecodeDelivery)

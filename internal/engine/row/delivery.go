@@ -13,7 +13,7 @@ const (
 )
 
 // A Delivery is a delivery row: where a message stands in due, and facts about its receives. A
-// message has a delivery row while it has a due row.
+// message has a delivery row while it has a due row or a level row.
 type Delivery struct {
 	At           int64 // when it is, was or will be receivable
 	Kind         DueKind
@@ -27,6 +27,7 @@ type Delivery struct {
 	Changed      bool // the visibility was changed since the newest receive
 	Story        bool // it has a story row
 	Moved        bool // it is Away, and has rows in moved
+	Level        byte // above 0, it has a level row instead of a due row
 }
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }
@@ -38,13 +39,25 @@ func (v *Delivery) Encode(b []byte) []byte {
 }
 
 func (v *Delivery) parts(c *Codec) {
-	c.Version(Version)
+	version := byte(Version)
+	if v.Level > 0 {
+		version = deliveryVersion
+	}
+	version = c.version(version, deliveryVersion)
 	c.Byte((*byte)(&v.Kind))
 	c.Int(&v.At)
 	c.uint32(&v.Receives, &v.Generation)
 	c.Int(&v.FirstReceive, &v.LastReceive)
 	c.flags(&v.Apart, &v.Origin, &v.Changed, &v.Elder, &v.Story, &v.Moved)
+	if version > 1 {
+		if c.Byte(&v.Level); v.Level < 1 || v.Level > LevelMax {
+			c.fail() // of level 0, it would be written in the version before
+		}
+	}
 }
+
+// deliveryVersion is the version of the delivery row of a message with a level above 0.
+const deliveryVersion = 2
 
 func DecodeDelivery(value []byte) (v Delivery, ok bool) {
 	c := Codec{B: value, Reading: true}

@@ -46,6 +46,27 @@ var DueRows = Index[DueKind]{
 	},
 }
 
+// LevelRows hold the messages that would be in due and have a level above 0: an index of the same
+// form for each level, the first one for level 1. [EXT-60]
+var LevelRows = func() (levels [LevelMax]Index[DueKind]) {
+	for i := range levels {
+		levels[i] = Index[DueKind]{Name: "level", Kind: KindLevel, Sub: []byte{byte(i + 1)},
+			Read: DueRows.Read}
+	}
+	return levels
+}()
+
+// LevelMax is the level of the most urgent messages.
+const LevelMax = 9
+
+// DueOf returns the index in which messages of a level wait.
+func DueOf(level byte) *Index[DueKind] {
+	if level == 0 {
+		return &DueRows
+	}
+	return &LevelRows[level-1]
+}
+
 // OriginRows holds the messages of a standard queue that were dead-lettered into it, and those that
 // are late, by the time from which their retention counts, which is not the order in which they
 // came. [DLQ-25, EXT-26]

@@ -36,6 +36,7 @@ const (
 	KindElder    Kind = 0x0c
 	KindStory    Kind = 0x0d
 	KindOwner    Kind = 0x0e
+	KindLevel    Kind = 0x0f
 )
 
 // SecretLen is the length of the secret row: a version and a key of 32 bytes.

@@ -40,6 +40,7 @@
 //	  elder     kind 0C, first sent, seq            messages moved or sent again, by their first send
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
 //	  owner     kind 0E                             the name of the queue
+//	  level     kind 0F, level, at, seq             due, of messages with a level above 0
 //	  fair      kind 18                             fair: from where on the index has messages
 //	  tenant    kind 19, group                      fair: how many messages of a group are where
 //	  waiting   kind 1A, group, at, seq             fair: the available messages of each group
@@ -58,8 +59,8 @@
 //
 //   - A lookup reads queue and state.
 //   - A receive reads message (fresh ones) and due (returned ones) from the front and delivery by
-//     seq. On a FIFO queue it reads head from the front, group by name, line from the first message
-//     of the group on, and message by seq.
+//     seq, and each level from its front if there are levels. On a FIFO queue it reads head from
+//     the front, group by name, line from the first message of the group on, and message by seq.
 //     On a fair queue it reads turn from the front, tenant by name, and waiting from the front of a
 //     tenant.
 //   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
@@ -84,9 +85,9 @@
 // window size may leave them different. The effects of a command, once written, are the same bytes
 // on every machine that applies them; only a machine that runs the commands itself may differ here.
 //
-//   - State.Segment, State.DueLow, State.OriginLow, State.HeadLow and State.ElderLow: before them
-//     an index has no rows. They follow the first row as far as the window shows it, and are
-//     written with the next change of the state.
+//   - State.Segment, State.DueLow, State.OriginLow, State.HeadLow, State.ElderLow and
+//     State.LevelLow: before them an index has no rows. They follow the first row as far as the
+//     window shows it, and are written with the next change of the state.
 //   - Fair.TurnLow and Tenant.Low: before them there are no turns, and no waiting rows of the
 //     tenant. Tenant.Front says whether one is at Low, if it is known.
 //   - State.Settled: the counters have followed the deadlines up to here. It advances in memory

@@ -28,6 +28,9 @@ type State struct {
 	// Of a queue that has had a deduplication window of its own: how many minutes the last bucket
 	// covers beyond its first one, and the last send that is forgotten whatever the window is now.
 	Wide, Forgot int64
+
+	// LevelLow are the low-water keys of the levels from 1 on; none until a message has one.
+	LevelLow []Pos
 }
 
 // BucketOf returns the bucket of the dedup rows of a time.
@@ -56,12 +59,14 @@ func (s *State) Encode(b []byte) []byte {
 }
 
 func (s *State) parts(c *Codec) {
-	version := byte(stateVersion - 2)
+	version := byte(stateElder)
 	switch {
-	case s.Wide != 0 || s.Forgot != 0:
+	case len(s.LevelLow) > 0:
 		version = stateVersion
+	case s.Wide != 0 || s.Forgot != 0:
+		version = stateWindow
 	case s.Tokened != 0:
-		version = stateVersion - 1
+		version = stateTokens
 	}
 	version = c.version(version, stateVersion)
 	c.Uint(&s.NextSeq, &s.LastFresh, &s.Cursor, &s.Mixed, &s.Segment)
@@ -77,13 +82,21 @@ func (s *State) parts(c *Codec) {
 		c.pos(&s.ElderLow)
 	}
 	if version > 3 {
-		if c.Int(&s.Tokens, &s.Tokened); s.Tokened == 0 && version == 4 {
+		if c.Int(&s.Tokens, &s.Tokened); s.Tokened == 0 && version == stateTokens {
 			c.fail() // it would be written in the version before
 		}
 	}
 	if version > 4 {
-		if c.Int(&s.Wide, &s.Forgot); s.Wide == 0 && s.Forgot == 0 {
+		if c.Int(&s.Wide, &s.Forgot); s.Wide == 0 && s.Forgot == 0 && version == stateWindow {
 			c.fail()
+		}
+	}
+	if version > 5 {
+		if c.Reading {
+			s.LevelLow = make([]Pos, LevelMax)
+		}
+		for i := range s.LevelLow {
+			c.pos(&s.LevelLow[i])
 		}
 	}
 }
@@ -97,10 +110,13 @@ func NewState(next uint64) State {
 		Counted: SeqRange{next, next}}
 }
 
-// stateVersion is the version of the state row of a queue whose deduplication window was changed.
-// The version before ends where the fields of the window begin, and the one before that, of a queue
-// without a rate, where the tokens begin.
-const stateVersion = 5
+// Versions of state rows. A row is of the first version that has what there is to be said.
+const (
+	stateElder   = 3 // of most queues: ends where the tokens begin
+	stateTokens  = 4 // of a queue with a rate
+	stateWindow  = 5 // of a queue whose deduplication window was changed
+	stateVersion = 6 // of a queue that has had messages with a level
+)
 
 func DecodeState(value []byte) (s State, ok bool) {
 	c := Codec{B: value, Reading: true}

@@ -165,7 +165,10 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 			m.Source != "" || m.IsLate(), m.IsElder()
 		placed.Moved = m.Away
 		w.set(k, placed.Delivery.Encode(nil))
-		w.set(row.DueRows.Key(w.space, placed.Pos(m.Seq)), []byte{byte(placed.Kind)})
+		w.set(row.DueOf(placed.Level).Key(w.space, placed.Pos(m.Seq)), []byte{byte(placed.Kind)})
+		if placed.Level > 0 {
+			w.st.LevelLow = make([]row.Pos, row.LevelMax)
+		}
 		w.count(&placed)
 	} else if !w.fifo {
 		w.st.Cursor, w.st.LastFresh = min(w.st.Cursor, m.Seq), m.Seq
@@ -336,7 +339,7 @@ func deliveryFits(d *row.Delivery, m *row.Meta, fifo bool) bool {
 	received, counted := d.FirstReceive != 0, d.Receives > 0
 	if received != (d.LastReceive != 0) || d.FirstReceive > d.LastReceive || counted && !received ||
 		!d.Story && (counted != received || d.Generation > d.Receives) ||
-		received && d.FirstReceive < m.Sent {
+		received && d.FirstReceive < m.Sent || d.Level > 0 && (fifo || !m.Scheduled()) {
 		return false
 	}
 	switch d.Kind {

@@ -57,6 +57,7 @@ func (s *spaceRun) messages() {
 			} else {
 				s.canonical(s.queue, deliveries.k, deliveries.v, placed.Delivery.Encode(nil))
 				s.dues.expect(s.dueRow(seq, &placed.Delivery))
+				s.levels.expect(s.levelRow(seq, &placed.Delivery))
 			}
 		}
 		told := stories.ok && row.SeqOf(stories.k) == seq
@@ -182,6 +183,8 @@ func (s *spaceRun) delivery(m *message) {
 			d.Receives, d.Generation, d.FirstReceive, d.LastReceive)
 	case received && d.FirstReceive < m.Sent:
 		s.say(k, "it was sent at %d and received at %d", m.Sent, d.FirstReceive)
+	case d.Level > 0 && (fifo || !m.Scheduled()):
+		s.say(k, "it has level %d, and it entered through due: %v", d.Level, m.Scheduled())
 	case d.Kind == row.DueDelayed && (fifo || received || d.At <= m.Arrived ||
 		m.IsLate() && d.At != m.Base ||
 		!m.IsLate() && d.At > m.Arrived+sqslimits.DelayMax.Milliseconds()):

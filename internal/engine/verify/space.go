@@ -17,7 +17,8 @@ type spaceRun struct {
 
 	live, delayed, inFlight int64
 
-	dues    relation // of the messages that have a delivery row
+	dues    relation // of the messages of level 0 that have a delivery row
+	levels  relation // of those of higher levels
 	origins relation // of dead letters and late messages of a standard queue
 	elders  relation // of messages that are older than they seem
 	lines   relation // of the messages of a FIFO queue
@@ -147,11 +148,24 @@ func (s *spaceRun) relate() {
 		return relation{audit: s.run, queue: s.queue, name: name, owners: s.kind(owners),
 			rows: s.kind(rows), owner: seqOwner(owners)}
 	}
+	ofDelivery := func(
+		want func(seq uint64, d *row.Delivery) (k, v []byte, ok bool),
+	) func(k, v []byte) ([]byte, []byte, bool) {
+		return func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
+			d, known := row.DecodeDelivery(v)
+			if !known {
+				return nil, nil, false
+			}
+			return want(row.SeqOf(k), &d)
+		}
+	}
 	s.dues = index("due", row.KindDelivery, row.KindDue)
-	s.dues.wants = func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
-		d, ok := row.DecodeDelivery(v)
-		wantKey, wantValue, _ = s.dueRow(row.SeqOf(k), &d)
-		return wantKey, wantValue, ok
+	s.dues.wants = ofDelivery(s.dueRow)
+	s.levels = index("level", row.KindDelivery, row.KindLevel)
+	s.levels.wants = ofDelivery(s.levelRow)
+	s.levels.owner = func(k, _ []byte) ([]byte, bool) {
+		level, p := levelPos(k)
+		return row.SeqKey(s.space, row.KindDelivery, p.Seq), level > 0
 	}
 	s.origins = index("origin", row.KindMessage, row.KindOrigin)
 	s.origins.wants = ofMeta(s.originRow)
@@ -186,7 +200,19 @@ func (s *spaceRun) relate() {
 }
 
 func (s *spaceRun) dueRow(seq uint64, d *row.Delivery) (k, v []byte, ok bool) {
-	return row.DueRows.Key(s.space, d.Pos(seq)), []byte{byte(d.Kind)}, true
+	return row.DueRows.Key(s.space, d.Pos(seq)), []byte{byte(d.Kind)}, d.Level == 0
+}
+
+func (s *spaceRun) levelRow(seq uint64, d *row.Delivery) (k, v []byte, ok bool) {
+	return row.DueOf(d.Level).Key(s.space, d.Pos(seq)), []byte{byte(d.Kind)}, d.Level > 0
+}
+
+// levelPos reads the key of a row of a level; level 0 says that it is none.
+func levelPos(k []byte) (level byte, p row.Pos) {
+	if len(k) != row.PosKeyLen+1 || k[row.SpacePrefixLen] > row.LevelMax {
+		return 0, p
+	}
+	return k[row.SpacePrefixLen], row.PosOf(k[row.SpacePrefixLen+1:])
 }
 
 func (s *spaceRun) originRow(m *row.Meta) (k, v []byte, ok bool) {
@@ -225,15 +251,35 @@ func (s *spaceRun) due() {
 		}
 		p := row.PosOf(k[row.SpacePrefixLen:])
 		s.low(k, p, s.st.DueLow)
-		switch {
-		case !s.st.Settled.Less(p):
-		case kind != row.DueDelayed:
-			s.inFlight++
-		case !s.settings.FIFO:
-			s.delayed++
-		}
+		s.count(p, kind)
 	})
 	s.dues.settle()
+	s.levels.all(func(k, v []byte) {
+		kind, ok := row.DueRows.Read(v)
+		level, p := levelPos(k)
+		switch {
+		case !ok || level == 0:
+			s.damagedRow(s.queue, k, "level", v)
+			return
+		case len(s.st.LevelLow) == 0:
+			s.say(k, "this is a level row, and the state knows of no levels")
+			return
+		}
+		s.low(k, p, s.st.LevelLow[level-1])
+		s.count(p, kind)
+	})
+	s.levels.settle()
+}
+
+// count counts a message that waits as the state does.
+func (s *spaceRun) count(p row.Pos, kind row.DueKind) {
+	switch {
+	case !s.st.Settled.Less(p):
+	case kind != row.DueDelayed:
+		s.inFlight++
+	case !s.settings.FIFO:
+		s.delayed++
+	}
 }
 
 // low checks that an index is not read from behind one of its rows.
@@ -273,13 +319,16 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindOwner+1), Hi: row.SpaceKey(s.space, row.KindFair)},
+		{Lo: row.SpaceKey(s.space, row.KindLevel+1), Hi: row.SpaceKey(s.space, row.KindFair)},
 		{Lo: row.SpaceKey(s.space, row.KindTurn+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")
 		}
 	}
 	if s.settings.FIFO {
+		for k := range s.rows(s.kind(row.KindLevel)) {
+			s.say(k, "this is a level row, and the queue is no standard queue")
+		}
 		return
 	}
 	for kind, name := range []string{0: "group", 1: "line", 2: "head"} {

@@ -112,7 +112,11 @@ func everyKind(t *testing.T) rowMap {
 		if dead != (row.QueueName{}) {
 			attributes["RedrivePolicy"] = `{"deadLetterTargetArn":"` + arn(dead) + `","maxReceiveCount":"1"}`
 		}
-		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: []row.Tag{{Key: "team", Value: "a"}, {Key: extension.History, Value: "1h"}}})
+		tags := []row.Tag{{Key: "team", Value: "a"}, {Key: extension.History, Value: "1h"}}
+		if q == auditPlain {
+			tags = append(tags, row.Tag{Key: extension.Priority, Value: "1m"})
+		}
+		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: tags})
 	}
 	send := func(q row.QueueName, n int, e engine.Entry) {
 		for i := range n {
@@ -159,6 +163,7 @@ func everyKind(t *testing.T) rowMap {
 	receive(auditPlain, 1, 30, "")
 	r.do(&engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
 	r.do(&engine.MoveStep{})
+	send(auditPlain, 2, engine.Entry{Attributes: []engine.EntryAttribute{{Name: "tenaq.priority", Type: some("Number"), String: some("7")}}})
 
 	r.now += 60_000 // another bucket
 	send(auditFIFO, 6, engine.Entry{Group: some("g")})
@@ -214,7 +219,7 @@ func kindOf(k string) string {
 	if kind := row.Kind(k[row.SpacePrefixLen-1]); kind >= row.KindFair {
 		return []string{"fair", "tenant", "waiting", "turn"}[kind-row.KindFair]
 	}
-	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner"}[k[row.SpacePrefixLen-1]]
+	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner", "level"}[k[row.SpacePrefixLen-1]]
 }
 
 // ofKind returns the rows of a kind, in order.
@@ -228,7 +233,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
 	"history index"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -413,6 +418,19 @@ func TestAuditFinds(t *testing.T) {
 		{"due removed", in(auditPlain, row.KindDue), remove, "it has no due row"},
 		{"due of nobody", in(auditPlain, row.KindDue), last, "this due row stands for nothing"},
 		{"due of an unknown kind", in(auditPlain, row.KindDue), func(m rowMap, k string) { m[k] = "\x09" }, "this due row cannot be read"},
+		{"level removed", first("level"), remove, "it has no level row"},
+		{"level of nobody", first("level"), last, "this level row stands for nothing"},
+		{"level of an unknown kind", first("level"), func(m rowMap, k string) { m[k] = "\x09" }, "this level row cannot be read"},
+		{"level that there is not", first("level"), func(m rowMap, k string) {
+			m[k[:row.SpacePrefixLen]+"\x0a"+k[row.SpacePrefixLen+1:]] = m[k]
+		}, "this level row cannot be read"},
+		{"level in a FIFO queue", first("level"), func(m rowMap, k string) {
+			stored, _ := row.DecodeQueue([]byte(m[string(row.QueueKey(auditFIFO))]))
+			m[string(row.SpaceKey(stored.Space, row.KindLevel))+k[row.SpacePrefixLen:]] = m[k]
+		}, "no standard queue"},
+		{"state that reads a level from too late", in(auditPlain, row.KindState), inState(func(s *row.State) { s.LevelLow[6].At = row.MaxTime }), "where reading begins"},
+		{"state that has forgotten its levels", in(auditPlain, row.KindState), inState(func(s *row.State) { s.LevelLow = nil }), "the state knows of no levels"},
+		{"delivery of a message that entered otherwise", in(auditPlain, row.KindDelivery), inDelivery(func(d *row.Delivery) { d.Level = 7 }), "it has level 7"},
 		{"segment removed", in(auditPlain, row.KindSegment), remove, "have no segment row"},
 		{"segment with another count", in(auditPlain, row.KindSegment), func(m rowMap, k string) {
 			s, _ := row.DecodeSegment([]byte(m[k]))
@@ -548,7 +566,7 @@ func TestAuditFinds(t *testing.T) {
 		{"history row without a queue", first("outcome"), func(m rowMap, k string) { m["\x11x"] = "" }, "of no kind that there is"},
 		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x0fx"] = "" }, "of no kind that there is"},
 		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
-		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x0f"] = "" }, "of no kind that there is"},
+		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x10"] = "" }, "of no kind that there is"},
 		{"space of nobody", first("state"), func(m rowMap, k string) { m[string(row.StateKey(7777))] = m[k] }, "which no queue has"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -53,6 +53,11 @@ func (s *Set) Contradictions(q Queue) (found []Contradiction) {
 			RetryTag, b, seconds(b.Most), seconds(q.Retention)),
 			"lower " + RetryTag + ", or raise MessageRetentionPeriod"})
 	}
+	if s.Priority > 0 && q.Retention > 0 && s.Priority >= q.Retention {
+		found = append(found, Contradiction{fmt.Sprintf("%s of waiting is worth one level, and messages are kept for %s: less urgent ones can expire before their turn",
+			inUnits(s.Priority, steps), seconds(q.Retention)),
+			"lower " + Priority + ", or raise MessageRetentionPeriod"})
+	}
 	return found
 }
 

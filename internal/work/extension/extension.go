@@ -24,6 +24,7 @@ const (
 	MaxInFlight         = Prefix + "max-in-flight"
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
 	Paused              = Prefix + "paused"
+	Priority            = Prefix + "priority"
 	RateTag             = Prefix + "rate"
 	RetryTag            = Prefix + "retry"
 	StrictHandles       = Prefix + "strict-handles"
@@ -113,6 +114,22 @@ var All = []Extension{
 		says: func(*Set) string { return "paused: no message is delivered" },
 	},
 	{
+		Tag: Priority, Example: "1m", Values: "a time from `1s` to `14d`",
+		Does: "Messages with a larger number in the message attribute `tenaq.priority`, from 0 to 9, " +
+			"are delivered first. This much waiting is worth one number.",
+		Rules: "EXT-60 to EXT-67", StandardOnly: true,
+		must: "Must be a time from 1s to 14d, such as 1m: for how long a message waits to become " +
+			"one level more urgent.",
+		read: func(value string, s *Set) (ok bool) {
+			s.Priority, ok = measure(value, steps, stepMin, stepMax)
+			return ok
+		},
+		says: func(s *Set) string {
+			return "urgent messages come first, and " + inUnits(s.Priority, steps) +
+				" of waiting is worth one level"
+		},
+	},
+	{
 		Tag: RateTag, Example: "50/s",
 		Values: "a whole number from `1` to `100000`, and `/s`, `/m` or `/h`; the default is `/s`",
 		Does:   "At most this many messages are delivered per second, minute or hour. Long polls wait for their turn.",
@@ -151,6 +168,7 @@ type Set struct {
 	MaxInFlight         int64
 	MaxInFlightPerGroup int64
 	Paused              bool
+	Priority            int64 // how long a message waits for another level, in milliseconds
 	Rate                Rate
 	Retry               Backoff
 	StrictHandles       bool
@@ -162,6 +180,14 @@ const (
 	InFlightMax = 120_000
 	perGroupMax = 9
 )
+
+// The steps of priorities. No message waits for longer than the longest retention. [EXT-61]
+const (
+	stepMin = 1000
+	stepMax = 14 * 24 * 3600 * 1000
+)
+
+var steps = append(ages[:len(ages):len(ages)], unit{"s", 1000})
 
 // find returns the extension that a tag switches on.
 func find(tag string) (x *Extension, ok bool) {
@@ -192,11 +218,14 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 	return "", false
 }
 
-// CheckTogether returns why a queue cannot have these tags together; empty if it can. [EXT-11]
+// CheckTogether returns why a queue cannot have these tags together; empty if it can. [EXT-11, EXT-67]
 func CheckTogether(tags []string, fifo bool) (reason string) {
 	if !fifo && slices.Contains(tags, MaxInFlightPerGroup) && !slices.Contains(tags, Fair) {
 		return "On a standard queue, the tag " + MaxInFlightPerGroup + " needs the tag " + Fair +
 			"; set both, or remove both."
+	}
+	if slices.Contains(tags, Fair) && slices.Contains(tags, Priority) {
+		return "The tags " + Fair + " and " + Priority + " exclude each other; leave one out."
 	}
 	return ""
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Values are what the tables say, and words say what they are.
-// [EXT-7, EXT-10, EXT-12, EXT-17, EXT-24, EXT-29, HIST-3]
+// [EXT-7, EXT-10, EXT-12, EXT-17, EXT-24, EXT-29, EXT-61, HIST-3]
 func TestExplain(t *testing.T) {
 	for _, test := range []struct{ tag, value, want string }{
 		{DedupWindowTag, "5m", "a deduplication id is remembered for 5 m"},
@@ -32,6 +32,14 @@ func TestExplain(t *testing.T) {
 		{Fair, "1", ""},
 		{Paused, "true", "paused: no message is delivered"},
 		{Paused, "True", ""},
+		{Priority, "1m", "urgent messages come first, and 1 m of waiting is worth one level"},
+		{Priority, "90s", "urgent messages come first, and 90 s of waiting is worth one level"},
+		{Priority, "24h", "urgent messages come first, and 1 d of waiting is worth one level"},
+		{Priority, "14d", "urgent messages come first, and 14 d of waiting is worth one level"},
+		{Priority, "337h", ""},
+		{Priority, "0s", ""},
+		{Priority, "500ms", ""},
+		{Priority, "true", ""},
 		{RateTag, "50", "at most 50 deliveries a second"},
 		{RateTag, "1/s", "at most 1 delivery a second"},
 		{RateTag, "6/m", "at most 6 deliveries a minute"},
