@@ -46,7 +46,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25, EXT-37]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25, EXT-37, EXT-60, EXT-63]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -145,6 +145,29 @@ func TestExtensions(t *testing.T) {
 		t.Errorf("a fair queue delivers %v, want %v", bodies, want)
 	}
 
+	url = n.tagged("urgent", map[string]string{"tenaq:priority": "1h"}, "none")
+	send := func(body, level string) error {
+		_, err := n.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: &body, MessageAttributes: map[string]types.MessageAttributeValue{
+			"tenaq.priority": {DataType: aws.String("Number"), StringValue: &level}}})
+		return err
+	}
+	for _, level := range []string{"3", "9", "0"} {
+		if err := send("level "+level, level); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bodies = nil
+	for _, m := range n.take(url, 20, 30) {
+		bodies = append(bodies, *m.Body)
+	}
+	if want := []string{"level 9", "level 3", "none", "level 0"}; !slices.Equal(bodies, want) {
+		t.Errorf("a queue with priorities delivers %v, want %v", bodies, want)
+	}
+	refused, ok = errors.AsType[smithy.APIError](send("too urgent", "10"))
+	if !ok || refused.ErrorCode() != "InvalidParameterValue" || !strings.HasSuffix(refused.ErrorMessage(), "9 is the most urgent.") {
+		t.Errorf("a send of level 10: got %v, want InvalidParameterValue", refused)
+	}
+
 	_, err = n.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"tenaq:nothing": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "This server has no extension named by the tag tenaq:nothing; leave the tag out.") {
 		t.Errorf("an unknown tag: got %v", err)
@@ -191,7 +214,7 @@ func TestDedupWindow(t *testing.T) {
 	twice(&sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
 }
 
-// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37]
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37, EXT-60]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("the AWS command line is not installed")
@@ -236,5 +259,14 @@ func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	receive[2] = url
 	if got := run(receive...); got != "a1\tb1\ta2" {
 		t.Errorf("a fair queue delivers %q", got)
+	}
+
+	url = run("create-queue", "--queue-name", "urgent", "--tags", "tenaq:priority=1h", "--query", "QueueUrl")
+	run("send-message", "--queue-url", url, "--message-body", "later")
+	run("send-message", "--queue-url", url, "--message-body", "first", "--message-attributes",
+		"tenaq.priority={DataType=Number,StringValue=9}")
+	receive[2] = url
+	if got := run(receive...); got != "first\tlater" {
+		t.Errorf("a queue with priorities delivers %q", got)
 	}
 }
