@@ -139,7 +139,7 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	case m.Scheduled():
 		placed.Delivery, placed.hasDelivery = row.Delivery{Kind: row.DueReturned,
 			At: m.Arrived}, true
-		if m.Source == "" { // it was sent with a delay that is lost: it must not come too early
+		if m.Source == "" && !w.fifo { // it was sent with a delay that is lost: it must not come too early
 			placed.Kind, placed.At = row.DueDelayed, m.Arrived+sqslimits.DelayMax.Milliseconds()
 			if m.IsLate() {
 				placed.At = m.Base
@@ -268,7 +268,7 @@ func (w *spaceSalvage) saveFair() {
 // within the queue, and one within the group. A row of one must not replace that of the other.
 func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	bucket, ok := w.st.BucketOf(m.Sent)
-	if m.Source != "" || m.Redrives > 0 || m.Replayed || !ok {
+	if m.Scheduled() || m.Redrives > 0 || m.Replayed || !ok {
 		return
 	}
 	d := row.Dedup{At: m.Sent, ID: m.ID, Sequence: row.Sequence(m.Seq)}
@@ -315,7 +315,8 @@ func metaFits(m *row.Meta, fifo bool) bool {
 		m.IsLate() && (fifo || !m.Scheduled() || m.Source != "" || m.Base > m.Arrived+row.LateMax):
 		return false
 	case fifo:
-		return m.Group != "" && m.Dedup != "" && m.Scheduled() == (m.Source != "")
+		return m.Group != "" && m.Dedup != "" && (m.Source == "" || m.Scheduled()) &&
+			(m.Source != "" || !m.Scheduled() || m.Away)
 	}
 	return m.Dedup == "" && (m.Source == "" || m.Scheduled())
 }
