@@ -13,7 +13,7 @@ import (
 type content struct {
 	head  []byte
 	body  string
-	level byte // that its attributes name; read for a queue with priorities [EXT-64]
+	level byte // that its attributes name; read for a queue with priorities [EXT-50]
 }
 
 func (c content) len() int { return len(c.head) + len(c.body) }

@@ -56,7 +56,7 @@ type Draft struct {
 	// What is wrong with it, to be reported in SQS's order. [SEND-13]
 	noBody              bool
 	attributes, letters *Error
-	level               *Error // for a queue that has levels [EXT-63]
+	level               *Error // for a queue that has levels [EXT-49]
 }
 
 // dedupAttribute is the message attribute with the deduplication id on standard queues. [EXT-30]

@@ -13,8 +13,8 @@ type fairLane struct {
 	served row.Pos // and when the walk took the last one
 	next   int     // the first of its lines that was not visited
 
-	// Of the messages that were there before: how many entries of fresh, and which of due and of the
-	// levels, were visited.
+	// Of the messages that were there before: how many entries of fresh, and which of due and of
+	// the levels, were visited.
 	fresh int
 	due   dueWalk
 }

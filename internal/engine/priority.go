@@ -14,7 +14,7 @@ import (
 //
 // Waiting raises all messages alike. So the one to be received next is the one with the earliest
 // rank: the time since which it is available, less a step for each level. Nothing about the step is
-// stored, and another step holds at once. [EXT-60 to EXT-64]
+// stored, and another step holds at once. [EXT-46 to EXT-50]
 
 // priorityAttribute is the message attribute that names the level.
 const priorityAttribute = "tenaq.priority"
@@ -63,7 +63,7 @@ func (e *Engine) giveLevel(q *queue, m *message, level byte) {
 	}
 	if m.Source == e.arn(q.name) {
 		// A dead letter of its own queue moves again at the next receive. It must not come before
-		// what can be delivered. [EXT-65]
+		// what can be delivered. [EXT-51]
 		return
 	}
 	if m.Level = level; !m.Scheduled() {

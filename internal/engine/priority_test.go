@@ -46,7 +46,7 @@ func (r *runner) take(n int64) []engine.Delivery {
 // consumers that can take less than half of what is sent, of all levels alike, take the most urgent
 // messages alone. With a short one and a backlog, they take as many of each level as are sent, and
 // each level waits a step less than the one below. The order is that of a list that is sorted anew
-// for every receive. [EXT-60, EXT-61, EXT-62]
+// for every receive. [EXT-46, EXT-47, EXT-48]
 func TestPrioritiesUnderLoad(t *testing.T) {
 	for _, test := range []struct {
 		tag     string
@@ -142,7 +142,7 @@ func TestLevelZeroCostsNothing(t *testing.T) {
 }
 
 // What a send, a receive and a delete read does not depend on how many messages of each level wait,
-// nor on how many were deleted in front of them. [EXT-60, DUR-26]
+// nor on how many were deleted in front of them. [EXT-46, DUR-26]
 func TestPriorityDepthCostsNothing(t *testing.T) {
 	cost := func(depth, deleted int) int {
 		store := &counting{Store: kv.NewMemory()}
@@ -170,7 +170,7 @@ func TestPriorityDepthCostsNothing(t *testing.T) {
 }
 
 // While expiry is held, urgent messages that have expired do not hide others, however many they
-// are. [CLOCK-7, EXT-60]
+// are. [CLOCK-7, EXT-46]
 func TestExpiredPrioritiesHideNothing(t *testing.T) {
 	r := withPriorities(t, kv.NewMemory(), "14d")
 	for range 2_500 {

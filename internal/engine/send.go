@@ -220,7 +220,7 @@ func (d *Draft) check(q *queue, entry int) *Error {
 		return errValue(d.named.Value, dedupAttribute, "It must have the data type String.")
 	case d.named.Set && !isIDText(d.named.Value) && !q.fifo() && q.ext.DedupWindow > 0:
 		return errIDText(d.named.Value, dedupAttribute)
-	case d.level != nil && q.ext.Priority > 0: // [EXT-63]
+	case d.level != nil && q.ext.Priority > 0: // [EXT-49]
 		return d.level
 	}
 	if limit := q.row.Attributes.MaximumMessageSize; d.size > limit { // [SIZE-3, SIZE-4]

@@ -32,7 +32,7 @@ func withTags(queue string, fifo bool, tags, more []Tag) ([]Tag, *Error) {
 	return tags, checkTogether(tags, fifo)
 }
 
-// checkTogether refuses tags of which one is without effect because another is missing, or is there.
+// checkTogether refuses tags of which one has no effect because another is missing, or is there.
 func checkTogether(tags []Tag, fifo bool) *Error {
 	keys := make([]string, len(tags))
 	for i, t := range tags {

@@ -46,7 +46,7 @@ func (e *Engine) walk(
 		}
 		hasFresh := e.loadFresh(q, i)
 		if next, ok := due.first(e, q); ok {
-			// [ORD-1, ORD-2, EXT-60]
+			// [ORD-1, ORD-2, EXT-46]
 			if !hasFresh || next.rank.Less(q.fresh.at(i).FreshPos()) {
 				due.taken[next.level]++
 				m := e.mustFind(q, next.Pos)

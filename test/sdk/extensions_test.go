@@ -46,7 +46,7 @@ func (n *node) take(url string, wait, visibility int32) []types.Message {
 }
 
 // The SDK switches extensions on with tags and sees them work.
-// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25, EXT-37, EXT-60, EXT-63]
+// [TAG-10, EXT-1, EXT-3, EXT-5, EXT-7, EXT-8, EXT-12, EXT-17, EXT-24, EXT-25, EXT-37, EXT-46, EXT-49]
 func TestExtensions(t *testing.T) {
 	n := start(t, nil)
 
@@ -214,7 +214,7 @@ func TestDedupWindow(t *testing.T) {
 	twice(&sqs.SendMessageInput{QueueUrl: out.QueueUrl, MessageBody: aws.String("x"), MessageGroupId: aws.String("g")})
 }
 
-// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37, EXT-60]
+// So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37, EXT-46]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("the AWS command line is not installed")

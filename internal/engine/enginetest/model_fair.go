@@ -147,7 +147,7 @@ func (q *modelQueue) inTurn(now int64) (ready []*modelMessage) {
 }
 
 // clash refuses a limit for groups on a standard queue that is not fair, and priorities on one that
-// is. [EXT-11, EXT-67]
+// is. [EXT-11, EXT-53]
 func (q *modelQueue) clash() *engine.Error {
 	if q.is(fairTag) && q.is(priorityTag) {
 		return modelRefusal(engine.CodeInvalidParameter,

@@ -165,7 +165,7 @@ func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	msg.ended, msg.told = "", false
 	q.found(msg, m.now)
 	msg.level = 0
-	if q.is(priorityTag) && msg.source != m.arn(q.name) { // [EXT-64, EXT-65]
+	if q.is(priorityTag) && msg.source != m.arn(q.name) { // [EXT-50, EXT-51]
 		msg.level = max(modelLevel(&msg.entry), 0)
 	}
 	q.messages = append(q.messages, msg)
@@ -189,7 +189,7 @@ func (q *modelQueue) check(e engine.Entry, wrong string) *engine.Error {
 		return modelBadValue(id.Value, "tenaq.dedup-id", "tenaq.dedup-id can only include "+
 			"alphanumeric and punctuation characters. 1 to 128 in length.")
 	}
-	if modelLevel(&e) < 0 && q.is(priorityTag) { // [EXT-63]
+	if modelLevel(&e) < 0 && q.is(priorityTag) { // [EXT-49]
 		return modelBadValue(levelText(&e), "tenaq.priority",
 			"Must be a whole number from 0 to 9, of the type Number or String. 9 is the most urgent.")
 	}
@@ -326,7 +326,7 @@ func (q *modelQueue) inOrder(now, step int64) (all []*modelMessage) {
 			all = append(all, msg)
 		}
 	}
-	slices.SortFunc(all, func(a, b *modelMessage) int { // [EXT-60]
+	slices.SortFunc(all, func(a, b *modelMessage) int { // [EXT-46]
 		return cmp.Or(cmp.Compare(q.due(a)-a.level*step, q.due(b)-b.level*step),
 			cmp.Compare(a.seq, b.seq))
 	})

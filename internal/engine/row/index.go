@@ -47,7 +47,7 @@ var DueRows = Index[DueKind]{
 }
 
 // LevelRows hold the messages that would be in due and have a level above 0: an index of the same
-// form for each level, the first one for level 1. [EXT-60]
+// form for each level, the first one for level 1. [EXT-46]
 var LevelRows = func() (levels [LevelMax]Index[DueKind]) {
 	for i := range levels {
 		levels[i] = Index[DueKind]{Name: "level", Kind: KindLevel, Sub: []byte{byte(i + 1)},

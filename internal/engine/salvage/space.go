@@ -139,7 +139,7 @@ func (w *spaceSalvage) keep(m *row.Meta) {
 	case m.Scheduled():
 		placed.Delivery, placed.hasDelivery = row.Delivery{Kind: row.DueReturned,
 			At: m.Arrived}, true
-		if m.Source == "" && !w.fifo { // it was sent with a delay that is lost: it must not come too early
+		if m.Source == "" && !w.fifo { // its delay is lost, and it must not come too early
 			placed.Kind, placed.At = row.DueDelayed, m.Arrived+sqslimits.DelayMax.Milliseconds()
 			if m.IsLate() {
 				placed.At = m.Base
@@ -315,8 +315,8 @@ func metaFits(m *row.Meta, fifo bool) bool {
 		m.IsLate() && (fifo || !m.Scheduled() || m.Source != "" || m.Base > m.Arrived+row.LateMax):
 		return false
 	case fifo:
-		return m.Group != "" && m.Dedup != "" && (m.Source == "" || m.Scheduled()) &&
-			(m.Source != "" || !m.Scheduled() || m.Away)
+		parked := m.Away && m.Scheduled() // behind its own queue, so it has no source
+		return m.Group != "" && m.Dedup != "" && (m.Scheduled() == (m.Source != "") || parked)
 	}
 	return m.Dedup == "" && (m.Source == "" || m.Scheduled())
 }

@@ -117,7 +117,7 @@ var All = []Extension{
 		Tag: Priority, Example: "1m", Values: "a time from `1s` to `14d`",
 		Does: "Messages with a larger number in the message attribute `tenaq.priority`, from 0 to 9, " +
 			"are delivered first. This much waiting is worth one number.",
-		Rules: "EXT-60 to EXT-67", StandardOnly: true,
+		Rules: "EXT-46 to EXT-53", StandardOnly: true,
 		must: "Must be a time from 1s to 14d, such as 1m: for how long a message waits to become " +
 			"one level more urgent.",
 		read: func(value string, s *Set) (ok bool) {
@@ -181,7 +181,7 @@ const (
 	perGroupMax = 9
 )
 
-// The steps of priorities. No message waits for longer than the longest retention. [EXT-61]
+// The steps of priorities. No message waits for longer than the longest retention. [EXT-47]
 const (
 	stepMin = 1000
 	stepMax = 14 * 24 * 3600 * 1000
@@ -218,7 +218,8 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 	return "", false
 }
 
-// CheckTogether returns why a queue cannot have these tags together; empty if it can. [EXT-11, EXT-67]
+// CheckTogether returns why a queue cannot have these tags together; empty if it can.
+// [EXT-11, EXT-53]
 func CheckTogether(tags []string, fifo bool) (reason string) {
 	if !fifo && slices.Contains(tags, MaxInFlightPerGroup) && !slices.Contains(tags, Fair) {
 		return "On a standard queue, the tag " + MaxInFlightPerGroup + " needs the tag " + Fair +

@@ -7,7 +7,7 @@ import (
 )
 
 // Values are what the tables say, and words say what they are.
-// [EXT-7, EXT-10, EXT-12, EXT-17, EXT-24, EXT-29, EXT-61, HIST-3]
+// [EXT-7, EXT-10, EXT-12, EXT-17, EXT-24, EXT-29, EXT-47, HIST-3]
 func TestExplain(t *testing.T) {
 	for _, test := range []struct{ tag, value, want string }{
 		{DedupWindowTag, "5m", "a deduplication id is remembered for 5 m"},
