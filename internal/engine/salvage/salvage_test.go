@@ -237,6 +237,44 @@ func TestSalvageOfScopes(t *testing.T) {
 	}
 }
 
+// A message that was parked behind its own queue entered through due and has no source. It is kept
+// on both types of queue, and what the queue remembers of its send stays as it is. [NACK-20, DUR-36]
+func TestSalvageOfParked(t *testing.T) {
+	for _, steps := range [][]string{{
+		"create q=f.fifo FifoQueue=true",
+		"send q=f.fifo body=a group=g dedup=1",
+		"send q=f.fifo body=b group=g dedup=2",
+		"receive q=f.fifo",
+		"replace q=f.fifo r=r1 body=c park to=f.fifo",
+	}, {
+		"create q=s", "send q=s body=a", "send q=s body=b", "receive q=s", "replace q=s r=r1 body=c park to=s",
+	}} {
+		disk := &memoryDisk{store: kv.NewMemory()}
+		w := enginetest.NewWorld(enginetest.Variant{Disk: func() enginetest.Disk { return disk }})
+		p := enginetest.NewPlayer(w)
+		for _, step := range steps {
+			if answer, err := p.Play(enginetest.Step{Text: step}); err != nil || strings.Contains(answer, "error") {
+				t.Fatalf("%s: %s%v", step, answer, err)
+			}
+		}
+		sound := rowsIn(disk.store)
+		w.Close()
+		store, out := sound.salvage()
+		if q := out.Queues[0]; q.Kept != 2 || q.Lost != 0 || q.Forgotten != 0 {
+			t.Errorf("%s: %+v, want two messages kept and nothing lost", steps[0], q)
+		}
+		if err := enginetest.Audit(store); err != nil {
+			t.Errorf("%s: %v", steps[0], err)
+		}
+		wantKept(t, steps[0], sound, sound, store)
+		for k, v := range rowsIn(store) {
+			if dedup := k[0] == row.FamilySpace && k[row.SpacePrefixLen-1] == byte(row.KindDedup); dedup && sound[k] != v {
+				t.Errorf("%s: row %x remembers another send", steps[0], k)
+			}
+		}
+	}
+}
+
 // wantKept compares the salvaged messages with those of which all was saved.
 func wantKept(t *testing.T, where string, rows, sound rowSet, store kv.Store) {
 	const messageKind, contentKind = 2, 3
