@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"tenaq/internal/engine/row"
@@ -197,6 +198,8 @@ func (e *Engine) forgetDedup(q *queue) {
 	if over == 0 {
 		return
 	}
+	dropped := q.st.BucketEnd(over - 1)
+	maps.DeleteFunc(q.dedup.written, func(_ row.DedupHash, d row.Dedup) bool { return d.At < dropped })
 	if q.st.Buckets, q.stDirty = slices.Clone(q.st.Buckets[over:]), true; len(q.st.Buckets) == 0 {
 		q.st.Wide = 0
 	}

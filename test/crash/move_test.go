@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"tenaq/internal/testing/proof"
 	"testing"
 	"time"
 
@@ -13,6 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/testing/proof"
+	"tenaq/internal/work/v1client"
 )
 
 // A move task goes on after each death of the server, and in the end every message is in its
@@ -64,6 +66,38 @@ func (m *mover) run(kills int) {
 	m.must(m.Stop())
 }
 
+// A replay goes on after each death of the server as well. It sends each message of the history once
+// and says how many it sent. [REPLAY-1, REPLAY-2, REPLAY-7, TASK-9]
+//
+// Everything is received and deleted, and replays send it to the other queue, where it is received
+// again, until the server has died often enough.
+func TestKillDuringReplay(t *testing.T) {
+	t.Parallel()
+	m := mover{rig: newRig(t, time.Second), count: 1500, rate: 600, alive: 600 * time.Millisecond}
+	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))
+	m.create()
+	m.tag(m.urls[0], history)
+	m.fill()
+	m.take(0)
+	v1 := v1client.New(m.api)
+	killed, rounds := 0, 0
+	for n := (kills() + 1) / 2; killed < n; rounds++ {
+		var task struct {
+			ID, State, Reason string
+			Done              int64
+		}
+		m.must(v1.Post(t.Context(), "/tasks", map[string]any{"do": "replay", "queue": "left", "to": "right", "rate": m.rate}, &task))
+		killed += m.through(rng, func() (state string, done int64, reason string) {
+			m.must(v1.Get(t.Context(), "/tasks/"+task.ID, nil, &task))
+			return task.State, task.Done, task.Reason
+		})
+		m.wantLeft(1, m.count)
+		m.take(1)
+	}
+	t.Logf("%d kills during %d replays of %d messages", killed, rounds, m.count)
+	m.must(m.Stop())
+}
+
 // create creates the two queues. Neither ever gives up a message that is received.
 func (m *mover) create() {
 	attributes := map[string]string{}
@@ -112,20 +146,31 @@ func (m *mover) move(rng *rand.Rand, from int) (killed int) {
 	}
 	_, err := m.api.StartMessageMoveTask(ctx, in)
 	m.must(err)
+	killed = m.through(rng, func() (state string, done int64, reason string) {
+		task := m.task(ctx, from)
+		return *task.Status, task.ApproximateNumberOfMessagesMoved, aws.ToString(task.FailureReason)
+	})
+	m.wantLeft(from, 0)
+	m.wantLeft(1-from, m.count)
+	return killed
+}
+
+// through kills the server until a task is completed, and returns how often. The task must have
+// taken every message.
+func (m *mover) through(rng *rand.Rand, task func() (state string, done int64, reason string)) (killed int) {
+	ctx := m.t.Context()
 	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {
 		wait(ctx, time.Duration(rng.Int64N(int64(m.alive))))
-		switch task := m.task(ctx, from); *task.Status {
+		switch state, done, reason := task(); state {
 		case "RUNNING":
 		case "COMPLETED":
-			if got := task.ApproximateNumberOfMessagesMoved; got != int64(m.count) {
-				m.t.Errorf("the task says that it moved %d messages, want %d", got, m.count)
+			if done != int64(m.count) {
+				m.t.Errorf("the task says that it took %d messages, want %d", done, m.count)
 			}
-			m.wantLeft(from, 0)
-			m.wantLeft(1-from, m.count)
 			return killed
 		default:
-			m.t.Fatalf("the task is %s: %s", *task.Status, aws.ToString(task.FailureReason))
+			m.t.Fatalf("the task is %s: %s", state, reason)
 		}
 		m.must(m.Kill())
 		killed++
