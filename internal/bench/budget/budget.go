@@ -106,6 +106,9 @@ var Lines = []Line{
 	{"fifo", "lives among a million groups (short: 50,000), against no groups", []bound{
 		atLeast("life", 0.70, 0.30),
 	}, 2 << 30, served(measureFIFO)},
+	{"start", "a server on an empty directory, until it has answered a send", []bound{
+		atMost("first send answered", 100, "ms", 0),
+	}, 512 << 20, served(measureStart)},
 	{"idle", "100,000 queues and 10,000 polls (short: 2,000, 500), against before", []bound{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),

@@ -68,6 +68,14 @@ func (e *env) start(ctx context.Context) (err error) {
 	return err
 }
 
+// empty stops the server and removes its data.
+func (e *env) empty() error {
+	if err := e.own.Server.Stop(); err != nil {
+		return err
+	}
+	return os.RemoveAll(e.own.Server.DataDir())
+}
+
 // count returns a number of items for the form that runs.
 func (e *env) count(full, short int64) int64 {
 	if e.short {

@@ -5,11 +5,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tenaq/internal/bench"
 	"tenaq/internal/cli"
 )
+
+// measureStart measures how long it takes from the start of a server on an empty directory to the
+// answer to the first send, with the queue that is created for it.
+func measureStart(ctx context.Context, e *env) ([]measure, error) {
+	n := int(e.choose(20, 5))
+	times := make([]float64, n)
+	for i := range times {
+		e.tell("start", float64(i)/float64(n))
+		if err := e.empty(); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		_, err := e.own.Server.Start(ctx)
+		if err == nil {
+			_, err = bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send, Depth: 1}), func(float64) {})
+		}
+		if err != nil {
+			return nil, err
+		}
+		times[i] = float64(time.Since(began)) / float64(time.Millisecond)
+	}
+	return []measure{{"first send answered", bench.Median(times), fmt.Sprintf(
+		"median of %d starts, %.0f to %.0f ms", n, slices.Min(times), slices.Max(times))}}, nil
+}
 
 // measureIdle measures what the server needs for unused queues and for polls that find nothing.
 func measureIdle(ctx context.Context, e *env) ([]measure, error) {

@@ -54,10 +54,7 @@ func measureBytes(ctx context.Context, e *env) (found []measure, err error) {
 func (e *env) written(
 	ctx context.Context, w bench.Work, load bench.Load, messages int64,
 ) (m measure, err error) {
-	if err := e.own.Server.Stop(); err != nil {
-		return m, err
-	}
-	if err := os.RemoveAll(e.own.Server.DataDir()); err != nil {
+	if err := e.empty(); err != nil {
 		return m, err
 	}
 	if _, err := e.own.Server.Start(ctx); err != nil {
