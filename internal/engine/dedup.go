@@ -199,7 +199,9 @@ func (e *Engine) forgetDedup(q *queue) {
 		return
 	}
 	dropped := q.st.BucketEnd(over - 1)
-	maps.DeleteFunc(q.dedup.written, func(_ row.DedupHash, d row.Dedup) bool { return d.At < dropped })
+	maps.DeleteFunc(q.dedup.written, func(_ row.DedupHash, d row.Dedup) bool {
+		return d.At < dropped
+	})
 	if q.st.Buckets, q.stDirty = slices.Clone(q.st.Buckets[over:]), true; len(q.st.Buckets) == 0 {
 		q.st.Wide = 0
 	}

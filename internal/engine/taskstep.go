@@ -150,7 +150,7 @@ func (e *Engine) loadPicked(q *queue, taken []picked) {
 		e.prepareLeave(q, m.message, leaving[m.Group])
 	}
 	if !q.fifo() && !e.hold {
-		e.loadFresh(q, 0)
+		e.loadFresh(q, len(taken)) // one that stays is among so many, if there is one
 	}
 	e.flush()
 }
@@ -226,9 +226,12 @@ func (e *Engine) passRemoved(q *queue, taken []picked) {
 	if e.hold {
 		return
 	}
-	first := min(w.end, q.st.NextSeq)
-	if w.len() > 0 {
+	first := q.st.NextSeq
+	switch {
+	case w.len() > 0:
 		first = w.at(0).Seq
+	case q.fair != nil:
+		first = q.fair.From // the window does not go further
 	}
 	if first > q.st.Cursor {
 		q.st.Cursor, q.stDirty = first, true

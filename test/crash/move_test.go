@@ -66,8 +66,8 @@ func (m *mover) run(kills int) {
 	m.must(m.Stop())
 }
 
-// A replay goes on after each death of the server as well. It sends each message of the history once
-// and says how many it sent. [REPLAY-1, REPLAY-2, REPLAY-7, TASK-9]
+// A replay goes on after each death of the server as well. It sends each message of the history
+// once and says how many it sent. [REPLAY-1, REPLAY-2, REPLAY-7, TASK-9]
 //
 // Everything is received and deleted, and replays send it to the other queue, where it is received
 // again, until the server has died often enough.

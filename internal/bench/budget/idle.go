@@ -25,7 +25,8 @@ func measureStart(ctx context.Context, e *env) ([]measure, error) {
 		began := time.Now()
 		_, err := e.own.Server.Start(ctx)
 		if err == nil {
-			_, err = bench.Fill(ctx, e.work(bench.Work{Kind: bench.Send, Depth: 1}), func(float64) {})
+			one := e.work(bench.Work{Kind: bench.Send, Depth: 1})
+			_, err = bench.Fill(ctx, one, func(float64) {})
 		}
 		if err != nil {
 			return nil, err

@@ -238,7 +238,8 @@ func TestSalvageOfScopes(t *testing.T) {
 }
 
 // A message that was parked behind its own queue entered through due and has no source. It is kept
-// on both types of queue, and what the queue remembers of its send stays as it is. [NACK-20, DUR-36]
+// on both types of queue, and what the queue remembers of its send stays as it is.
+// [NACK-20, DUR-36]
 func TestSalvageOfParked(t *testing.T) {
 	for _, steps := range [][]string{{
 		"create q=f.fifo FifoQueue=true",
