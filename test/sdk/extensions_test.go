@@ -2,8 +2,6 @@ package sdk
 
 import (
 	"errors"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -216,20 +214,9 @@ func TestDedupWindow(t *testing.T) {
 
 // So does the AWS command line. [TAG-10, EXT-1, EXT-10, EXT-17, EXT-30, EXT-37, EXT-46]
 func TestExtensionsWithAWSCommandLine(t *testing.T) {
-	if _, err := exec.LookPath("aws"); err != nil {
-		t.Skip("the AWS command line is not installed")
-	}
+	needAWS(t)
 	n := start(t, nil)
-	run := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command("aws", append([]string{"--endpoint-url", "http://" + n.server.Addr(), "--region", "us-east-1", "--output", "text", "sqs"}, args...)...)
-		cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=secret", "AWS_CONFIG_FILE=/dev/null")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("aws sqs %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
+	run := n.aws
 	url := run("create-queue", "--queue-name", "line.fifo", "--attributes", "FifoQueue=true,ContentBasedDeduplication=true",
 		"--tags", "tenaq:max-in-flight-per-group=1", "--query", "QueueUrl")
 	run("tag-queue", "--queue-url", url, "--tags", "tenaq:paused=true,tenaq:retry=10s..15m/x3")

@@ -37,9 +37,18 @@ func plugins() (string, error) {
 	return "", errors.New("no AWS provider of Terraform here: name the directory that has registry.terraform.io with TENAQ_TERRAFORM_PLUGINS")
 }
 
-// A configuration is applied, is then what the server says it is, and is gone after it is
-// destroyed.
-func TestTerraform(t *testing.T) {
+// A terraform runs Terraform in a directory of the test's.
+type terraform struct {
+	t        *testing.T
+	dir      string
+	endpoint string
+}
+
+// startTerraform starts a server, and prepares the configuration of a folder of testdata/terraform
+// for it. Without Terraform and its AWS provider, which no package of Debian has, the test is
+// skipped, unless TENAQ_REQUIRE_TERRAFORM is 1.
+func startTerraform(t *testing.T, folder string) (*node, *terraform) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes a minute: Terraform waits until it believes that an attribute has settled")
 	}
@@ -56,46 +65,64 @@ func TestTerraform(t *testing.T) {
 	}
 	t.Parallel()
 	n := start(t, nil)
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "terraform"))); err != nil {
+	run := &terraform{t, t.TempDir(), "http://" + n.server.Addr()}
+	if err := os.CopyFS(run.dir, os.DirFS(filepath.Join("testdata", "terraform", folder))); err != nil {
 		t.Fatal(err)
 	}
-	run := func(args ...string) int {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, "terraform", append([]string{"-chdir=" + dir}, args...)...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 30 * time.Second
-		cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE="+os.DevNull,
-			"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
-			"NO_PROXY=127.0.0.1", "TF_VAR_endpoint=http://"+n.server.Addr())
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatalf("terraform %s: %v\n%s", args[0], err, out)
-		}
-		status := cmd.ProcessState.ExitCode()
-		if status != 0 {
-			t.Logf("terraform %s:\n%s", args[0], out)
-		}
-		return status
+	run.must("init", "-plugin-dir="+providers)
+	return n, run
+}
+
+// output runs a command of Terraform and returns its exit status and what it prints.
+func (r *terraform) output(args ...string) (int, string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
+	defer cancel()
+	args = append([]string{"-chdir=" + r.dir, args[0], "-input=false", "-no-color"}, args[1:]...)
+	cmd := exec.CommandContext(ctx, "terraform", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE="+os.DevNull,
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
+		"NO_PROXY=127.0.0.1", "TF_VAR_endpoint="+r.endpoint)
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	r.t.Logf("terraform %s took %v", args[1], time.Since(began).Round(time.Second))
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.t.Fatalf("terraform %s: %v\n%s", args[1], err, out)
 	}
-	must := func(args ...string) {
-		t.Helper()
-		if status := run(args...); status != 0 {
-			t.Fatalf("terraform %s: status %d", args[0], status)
-		}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (r *terraform) status(args ...string) int {
+	r.t.Helper()
+	status, out := r.output(args...)
+	if status != 0 {
+		r.t.Logf("terraform %s:\n%s", args[0], out)
 	}
-	must("init", "-input=false", "-no-color", "-plugin-dir="+providers)
-	must("apply", "-input=false", "-no-color", "-auto-approve")
+	return status
+}
+
+func (r *terraform) must(args ...string) {
+	r.t.Helper()
+	if status := r.status(args...); status != 0 {
+		r.t.Fatalf("terraform %s: status %d", args[0], status)
+	}
+}
+
+// A configuration is applied, is then what the server says it is, and is gone after it is
+// destroyed.
+func TestTerraform(t *testing.T) {
+	n, run := startTerraform(t, "alarms")
+	run.must("apply", "-auto-approve")
 	// Status 2 means that it would change something.
-	if status := run("plan", "-input=false", "-no-color", "-detailed-exitcode"); status != 0 {
+	if status := run.status("plan", "-detailed-exitcode"); status != 0 {
 		t.Errorf("terraform plan: status %d, want nothing to change", status)
 	}
 
 	// A change is one of the alarm that is there.
-	must("apply", "-input=false", "-no-color", "-auto-approve", "-var=threshold=2")
+	run.must("apply", "-auto-approve", "-var=threshold=2")
 	client := n.cloudWatch(speak["CBOR"])
 	out, err := client.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{})
 	if err != nil || len(out.MetricAlarms) != 2 {
@@ -122,7 +149,7 @@ func TestTerraform(t *testing.T) {
 		t.Error("the queue has no policy")
 	}
 
-	must("destroy", "-input=false", "-no-color", "-auto-approve")
+	run.must("destroy", "-auto-approve")
 	out, err = client.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{})
 	if err != nil || len(out.MetricAlarms) != 0 {
 		t.Errorf("alarms after the configuration is destroyed: got %+v, %v, want none", out, err)
