@@ -248,6 +248,7 @@ func (b *Broker) Drain() {
 func (b *Broker) RefuseSends(refuse bool) {
 	b.intake.setFull(refuse)
 	b.noSpace.Store(refuse)
+	b.signal() // schedules that had to wait are due [SCHED-10]
 }
 
 // Silence is how long ago the last turn reached the disk. Turns happen every few seconds even

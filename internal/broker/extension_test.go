@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/kv"
 )
 
 func (r *rig) tag(queue, key, value string) {
@@ -138,4 +140,61 @@ func TestRateIsMet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The writer wakes for a tick when nothing else happens, and a poll that waits gets its message. A
+// restart between two ticks sends none again, and one that lasts sends one for all that it missed.
+// [SCHED-6, SCHED-7]
+func TestScheduleWakesWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := kv.NewMemory()
+		r := start(t, newConfig(t, store))
+		r.create("orders")
+		r.tag("orders", "tenaq:schedule", "@every 10m body=tick")
+		begun := time.Now()
+		sleepTo := func(d time.Duration) { t.Helper(); time.Sleep(time.Until(begun.Add(d))) }
+		sleepTo(10*time.Minute - 5*time.Second) // the bubble begins at midnight
+		r.begin(receiveOp("orders", 20)).wantAt(5*time.Second, "tick")
+		r.stop()
+		r = start(t, newConfig(t, store))
+		sleepTo(10*time.Minute + 20*time.Second)
+		r.begin(receiveOp("orders", 1)).wantAt(time.Second, "")
+		r.stop()
+		sleepTo(55 * time.Minute)
+		r = start(t, newConfig(t, store))
+		r.begin(receiveOp("orders", 1)).wantAt(0, "tick")
+		r.begin(receiveOp("orders", 1)).wantAt(0, "tick") // the first one, once more
+		r.begin(receiveOp("orders", 1)).wantAt(time.Second, "")
+	})
+}
+
+// Schedules wait while the disk is full, and then send one message for what they missed. [SCHED-10]
+func TestScheduleWaitsForDisk(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.tag("orders", "tenaq:schedule", "@every 10s body=tick")
+		r.RefuseSends(true)
+		r.begin(receiveOp("orders", 20)).wantAt(20*time.Second, "")
+		poll := r.begin(receiveOp("orders", 20))
+		time.Sleep(time.Second)
+		r.RefuseSends(false)
+		poll.wantAt(time.Second, "tick")
+		r.begin(receiveOp("orders", 1)).wantAt(time.Second, "")
+	})
+}
+
+// A clock that is set back while the server is down brings no tick again. [SCHED-11]
+func TestScheduleWithClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := newConfig(t, kv.NewMemory())
+		r := start(t, cfg)
+		r.create("orders")
+		r.tag("orders", "tenaq:schedule", "@every 10s body=tick")
+		r.begin(receiveOp("orders", 20)).wantAt(10*time.Second, "tick")
+		r.stop()
+		cfg.Wall = func() time.Time { return time.Now().Add(-5 * time.Second) }
+		r = start(t, cfg)
+		if got := do(r, receiveOp("orders", 8)).Messages; len(got) > 0 {
+			t.Errorf("%d messages, want none", len(got))
+		}
+	})
 }

@@ -14,14 +14,16 @@ const (
 	sweepRest  = time.Minute // after the end of the catalogue
 	sweepMax   = 100         // queues a step
 
+	ticksMax = 100 // messages of schedules a step
+
 	recordsMax = 256 // expired records a step
 )
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in
 // flight [CLOCK-10], removes expired messages from unused queues [RET-1] and expired records
-// [REC-5], and advances move tasks by at most one bounded step a turn. [MOVE-13] Where another node
-// may become the writer it stamps the time always, because that node's clock begins at the last
-// stamp.
+// [REC-5], sends the messages of schedules [SCHED-6], and advances move tasks by at most one bounded
+// step a turn. [MOVE-13] Where another node may become the writer it stamps the time always, because
+// that node's clock begins at the last stamp.
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
@@ -68,6 +70,7 @@ func (b *Broker) keepHouse(busy bool) {
 		}
 	}
 	b.sweepRecords(busy, mono)
+	b.sendTicks()
 	at, ok := b.engine.NextMove()
 	if ok && at <= b.now && !b.draining && !mono.Before(h.moveAfter) {
 		began := time.Now()
@@ -97,6 +100,26 @@ func (b *Broker) sweepRecords(busy bool, mono time.Time) {
 	}
 }
 
+// sendTicks sends the messages of schedules that are due. While the disk is nearly full they wait,
+// like all sends. [SCHED-10]
+func (b *Broker) sendTicks() {
+	for range ticksMax {
+		at, ok := b.nextTick()
+		if !ok || at > b.now {
+			return
+		}
+		b.inform(&engine.Tick{})
+	}
+}
+
+// nextTick returns when sendTicks has something to do; false if it may do nothing.
+func (b *Broker) nextTick() (at int64, ok bool) {
+	if b.draining || b.noSpace.Load() {
+		return 0, false
+	}
+	return b.engine.NextTick()
+}
+
 // houseRest returns how long keepHouse is not needed.
 func (b *Broker) houseRest() time.Duration {
 	h, now := &b.house, time.Now()
@@ -106,6 +129,9 @@ func (b *Broker) houseRest() time.Duration {
 	}
 	if at, ok := b.engine.NextExpiry(); ok && !b.draining {
 		rest = min(rest, max(b.clock.until(at), h.records.Sub(now)))
+	}
+	if at, ok := b.nextTick(); ok {
+		rest = min(rest, b.clock.until(at))
 	}
 	return max(0, rest)
 }

@@ -53,6 +53,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	q.st.Boot = e.sys.Boot
 	e.own(q.row.Space, q.name)
 	q.readExtensions()
+	e.reschedule(q.name, nil, tags)
 	e.turnFair(q)
 	e.writeRow(q)
 	e.writeSource(q, QueueName{}, wanted.Redrive.Target)
@@ -158,6 +159,7 @@ func (op *DeleteQueue) apply(e *Engine, _ *Command) *Error {
 	e.writeSource(q, q.row.Attributes.Redrive.Target, QueueName{})
 	e.notePolicy(q.row.Attributes.Policy, "")
 	e.removeTasks(q.name)
+	e.reschedule(q.name, q.row.Tags, nil)
 	e.sys.fell()
 	q.row = row.Queue{Deleted: e.now}
 	q.gone = true

@@ -88,8 +88,8 @@ type Command struct {
 // actions; Nack; Peek, PeekQueues, PeekGroups, Gauges, Find, History, Follow, Survey, News,
 // SurveyTasks, ListTasks, ShowTask, CountTask and ListActions, which observe; StartTask,
 // ChangeTask, Replace, ReleaseGroup and LogAction; PutDocument; GetRecord, PutRecord, DeleteRecord
-// and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords and MoveStep, which are the broker's
-// own.
+// and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords, MoveStep and Tick, which are the
+// broker's own.
 //
 // An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations
@@ -134,7 +134,9 @@ type Engine struct {
 	news   news
 	turn   uint64
 
-	tasks   []*task  // those that are not over, in order of their numbers
+	tasks     []*task        // those that are not over, in order of their numbers
+	schedules []row.Schedule // of all queues, the next one first
+
 	actions uint64   // number of the latest entry of the action log
 	touched []*queue // queues of this turn, in the order they were first used
 	stirred []*queue // queues that something happened to since TakeStirred
@@ -155,6 +157,7 @@ func Open(store kv.Store, cfg Config) *Engine {
 	e.rows = newRows(store, cfg.Fault)
 	e.loadSystem()
 	e.loadTasks()
+	e.loadSchedules()
 	e.loadRecords()
 	e.loadActions()
 	return e

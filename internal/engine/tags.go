@@ -106,8 +106,10 @@ func (e *Engine) retag(q *queue, tags []Tag) *Error {
 		(!e.settled(q) || !fair && !e.endFair(q)) {
 		return ErrAgain
 	}
+	old := q.row.Tags
 	q.row.Tags = tags
 	e.applyExtensions(q)
+	e.reschedule(q.name, old, tags)
 	e.writeRow(q)
 	return nil
 }

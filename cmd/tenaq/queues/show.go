@@ -69,16 +69,22 @@ func readState(ctx context.Context, c *cli.Client, url string) (queueState, erro
 	}
 	maps.Copy(q.Tags, out.Tags)
 	if !c.Endpoint.IsAmazon() { // where they are tags like any others
-		q.Extensions = explain(q.Tags)
+		q.Extensions = explain(q.Tags, time.Now())
 	}
 	return q, nil
 }
 
-// explain says what tags switch on on a tenaq server. [TAG-15]
-func explain(tags map[string]string) map[string]string {
+// explain says what tags switch on on a tenaq server, and when a schedule has its next tick.
+// [TAG-15, SCHED-12]
+func explain(tags map[string]string, now time.Time) map[string]string {
 	says := map[string]string{}
 	for key, value := range tags { // order does not matter: each by itself
 		if text := extension.Explain(key, value); text != "" {
+			if _, ok := extension.ScheduleName(key); ok {
+				plan, _ := extension.ReadSchedule(value)
+				next, _ := plan.Next(now.UnixMilli())
+				text += "; the next is " + extension.SayTick(next)
+			}
 			says[key] = text
 		}
 	}

@@ -79,6 +79,7 @@ func init() {
 
 		// What the broker does by itself.
 		"move-step":    (*Player).moveStep,
+		"tick":         (*Player).tick,
 		"record-sweep": (*Player).recordSweep,
 	}
 }

@@ -173,6 +173,7 @@ func (m *Model) retag(q *modelQueue, change func()) *engine.Error {
 		q.tags = tags
 		return no
 	}
+	q.reschedule(tags, m.now)
 	if rate() != before {
 		q.handed = nil
 	}
@@ -283,7 +284,10 @@ func (q *modelQueue) untag(keys []string) {
 // extension switches an extension on or off. A pause ends soon, because little happens in it.
 func (g *Generator) extension(q string) {
 	tag, values := strictHandles, []string{"true"}
-	switch g.r.IntN(20) {
+	switch g.r.IntN(22) {
+	case 20, 21:
+		g.schedule(q)
+		return
 	case 16, 17, 18, 19:
 		if !isFIFO(q) {
 			g.priority(q)
@@ -399,4 +403,24 @@ func (g *Generator) window(q string) {
 	g.emit("advance %s", g.one("1ms", "4m", "5m", "6m", "30m", "2h"))
 	g.emit("%s", tag)
 	g.emit("%s", send)
+}
+
+// schedule changes a schedule of a queue, and lets time pass until it is due once or several times.
+func (g *Generator) schedule(q string) {
+	tag := scheduleTag + g.one("", "", ".other", ".a-1")
+	if g.chance(4) {
+		g.emit("untag q=%s %s", q, tag)
+		return
+	}
+	g.emit("tag q=%s %s=(%s%s)", q, tag, g.one("@hourly", "x/5 x x x x", "7+31 1-23/2 x x x",
+		"0 12 2 x MON", "@every 1s", "@every 90s", "@every 7m"), g.one("", "", " body=x y=z"))
+	for range 1 + g.r.IntN(4) {
+		g.emit("advance %s", g.one("1ms", "999ms", "1s", "90s", "5m", "1h"))
+		for range g.r.IntN(3) {
+			g.emit("tick")
+		}
+	}
+	if g.chance(2) { // most schedules end soon, because each adds to all that follows
+		g.emit("untag q=%s %s", q, tag)
+	}
 }

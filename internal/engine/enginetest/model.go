@@ -51,9 +51,10 @@ type modelQueue struct {
 	purged      int64
 	attributes  map[string]string
 	tags        []engine.Tag
-	messages    []*modelMessage // those that live, in the order in which they came
-	outcomes    []modelOutcome  // if it keeps a history
-	handed      []modelHand     // if it has a rate
+	messages    []*modelMessage  // those that live, in the order in which they came
+	outcomes    []modelOutcome   // if it keeps a history
+	handed      []modelHand      // if it has a rate
+	ticks       map[string]int64 // when each of its schedules is due
 
 	// Of a fair queue: its first message that was not there before, and when each group was served.
 	fairFrom uint64
@@ -159,6 +160,8 @@ func (m *Model) Do(r Request) error {
 		no = m.cancelTask(op)
 	case *engine.MoveStep:
 		m.step()
+	case *engine.Tick:
+		m.tick(op)
 	case *engine.Find:
 		m.search(op)
 	case *engine.GetRecord:

@@ -76,6 +76,7 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 		return no
 	}
 	q.beginFair()
+	q.reschedule(nil, m.now)
 	m.queues[op.Queue] = q
 	return nil
 }

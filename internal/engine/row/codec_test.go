@@ -105,6 +105,7 @@ func samples() []sample {
 	rated.Tokens, rated.Tokened = 1500, sampleTime
 	widened := elders
 	widened.Wide, widened.Forgot = 2015, sampleTime-9
+	schedule := Schedule{Queue: sampleName, Name: "nightly", Next: sampleTime}
 	leveled := elders
 	for i := range LevelMax {
 		leveled.LevelLow = append(leveled.LevelLow, Pos{At: sampleTime, Seq: uint64(i)})
@@ -353,6 +354,9 @@ func samples() []sample {
 		{"task-2-paused", TaskKey(sampleName, 7), paused.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(TaskOf(k, v))
 		}, paused},
+		{"schedule", schedule.Key(), schedule.Encode(nil), func(k, v []byte) (any, bool) {
+			return any2(ScheduleOf(k, v))
+		}, schedule},
 		{"action", ActionKey(action.Number), action.Encode(nil), func(_, v []byte) (any, bool) {
 			return any2(DecodeAction(v))
 		}, action},

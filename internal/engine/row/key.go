@@ -14,6 +14,7 @@ const (
 	FamilyMoved    = 0x08
 	FamilyRecord   = 0x09
 	FamilyAction   = 0x0a
+	FamilySchedule = 0x0b
 	FamilySpace    = 0x10
 	FamilyHistory  = 0x11
 )

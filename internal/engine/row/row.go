@@ -25,6 +25,7 @@
 //	record    09 02 account key                     a value that programs keep, by compare-and-swap
 //	expiry    09 03 at account key                  the records that expire, by time
 //	action    0A number modulo 1000                 what operators did, the latest thousand
+//	schedule  0B account queue name         when the next message of a schedule is due
 //	space     10 space kind ...                     everything that goes when a queue is purged:
 //	  state     kind 01                             counters and low-water keys
 //	  message   kind 02, seq                        metadata, and the content when it is small

@@ -31,7 +31,8 @@ func Takes(k []byte) bool {
 	case k[0] == row.FamilyHistory:
 		return takesHistory(k)
 	case k[0] == row.FamilySystem, k[0] == row.FamilyQueue, k[0] == row.FamilyTask,
-		k[0] == row.FamilyDocument, isRecord(k), k[0] == row.FamilyAction:
+		k[0] == row.FamilyDocument, isRecord(k), k[0] == row.FamilyAction,
+		k[0] == row.FamilySchedule:
 		return true
 	case k[0] != row.FamilySpace || len(k) < row.SpacePrefixLen:
 		return false
@@ -83,6 +84,7 @@ func Complete(store kv.Store) Result {
 	s.documents()
 	s.records()
 	s.actions()
+	s.schedules()
 	s.system()
 	s.batch.Force()()
 	slices.SortFunc(s.out.Queues, func(a, b Queue) int {

@@ -340,3 +340,36 @@ func TestSalvageOfRecords(t *testing.T) {
 		}
 	}
 }
+
+// A schedule stays due when it was. One of which that is lost is due at its first tick after the
+// last time that is known, and what belongs to no schedule goes. [SCHED-12]
+func TestSalvageOfSchedules(t *testing.T) {
+	queue := row.QueueName{Account: "000000000000", Name: "jobs"}
+	stored := row.Queue{Space: 1, Created: 1, Modified: 1, Attributes: row.DefaultAttributes(),
+		Tags: []row.Tag{{Key: "tenaq:schedule", Value: "@every 1m"}, {Key: "tenaq:schedule.lost", Value: "@every 1m"},
+			{Key: "tenaq:schedule.wrong", Value: "@every 1m"}}}
+	sys := row.System{NextSpace: 2, NextTask: 1, Stamp: 90_000}
+	schedule := func(name string, next int64) row.Schedule {
+		return row.Schedule{Queue: queue, Name: name, Next: next}
+	}
+	rows := rowSet{string(row.SystemKey()): string(sys.Encode(nil)),
+		string(row.QueueKey(queue)): string(stored.Encode(nil))}
+	for _, s := range []row.Schedule{schedule("default", 60_000), schedule("wrong", 60_001),
+		schedule("gone", 60_000)} {
+		rows[string(s.Key())] = string(s.Encode(nil))
+	}
+	store, _ := rows.salvage()
+	family := row.Family(row.FamilySchedule)
+	var got []row.Schedule
+	for k, v := range store.Scan(family.Lo, family.Hi) {
+		s, ok := row.ScheduleOf(k, v)
+		if !ok {
+			t.Fatalf("the row %x cannot be read", k)
+		}
+		got = append(got, s)
+	}
+	want := []row.Schedule{schedule("default", 60_000), schedule("lost", 120_000), schedule("wrong", 120_000)}
+	if !slices.Equal(got, want) {
+		t.Errorf("the schedules are %v, want %v", got, want)
+	}
+}

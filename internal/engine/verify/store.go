@@ -115,6 +115,14 @@ func (a *run) queue(name row.QueueName, k []byte, stored *row.Queue) {
 		}
 	}
 	a.spaces[stored.Space] = name
+	for _, t := range stored.Tags {
+		if schedule, ok := extension.ScheduleName(t.Key); ok {
+			s := row.Schedule{Queue: name, Name: schedule}
+			if _, there := a.get(s.Key()); !there {
+				a.report(name, k, "it has the schedule %s, and no row says when that is due", schedule)
+			}
+		}
+	}
 	isHistory := func(t row.Tag) bool { return t.Key == extension.History }
 	if slices.ContainsFunc(stored.Tags, isHistory) {
 		a.pasts[stored.Incarnation] = name
@@ -283,7 +291,7 @@ func (a *run) actions() {
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
 	for _, gap := range []row.Span{
-		{Lo: []byte{row.FamilyAction + 1}, Hi: []byte{row.FamilySpace}},
+		{Lo: []byte{row.FamilySchedule + 1}, Hi: []byte{row.FamilySpace}},
 		{Lo: []byte{row.FamilyHistory + 1}, Hi: nil},
 	} {
 		for k := range a.rows(gap) {

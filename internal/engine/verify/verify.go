@@ -58,6 +58,7 @@ func (a Verifier) Run() Read {
 	r.part(row.QueueName{}, r.queues)
 	r.part(row.QueueName{}, r.sources)
 	r.part(row.QueueName{}, r.tasks)
+	r.part(row.QueueName{}, r.schedules)
 	r.part(row.QueueName{}, r.secret)
 	r.part(row.QueueName{}, r.actions)
 	r.part(row.QueueName{}, r.documents)

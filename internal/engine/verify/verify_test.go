@@ -114,7 +114,7 @@ func everyKind(t *testing.T) rowMap {
 		}
 		tags := []row.Tag{{Key: "team", Value: "a"}, {Key: extension.History, Value: "1h"}}
 		if q == auditPlain {
-			tags = append(tags, row.Tag{Key: extension.Priority, Value: "1m"})
+			tags = append(tags, row.Tag{Key: extension.Priority, Value: "1m"}, row.Tag{Key: extension.ScheduleTag, Value: "@hourly"})
 		}
 		r.do(&engine.CreateQueue{Queue: q, NameSet: true, Attributes: attributes, Tags: tags})
 	}
@@ -214,7 +214,7 @@ func kindOf(k string) string {
 	if k[0] != row.FamilySpace {
 		return map[byte]string{row.FamilySystem: "system", row.FamilyQueue: "queue", row.FamilySecret: "secret", row.FamilySource: "source",
 			row.FamilyTask: "task", row.FamilyActive: "active", row.FamilyDocument: "document",
-			row.FamilyMoved: "moved", row.FamilyAction: "action"}[k[0]]
+			row.FamilyMoved: "moved", row.FamilyAction: "action", row.FamilySchedule: "schedule"}[k[0]]
 	}
 	if kind := row.Kind(k[row.SpacePrefixLen-1]); kind >= row.KindFair {
 		return []string{"fair", "tenant", "waiting", "turn"}[kind-row.KindFair]
@@ -232,7 +232,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 	return keys
 }
 
-var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "state", "message", "content", "delivery", "due",
+var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "schedule", "state", "message", "content", "delivery", "due",
 	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
 	"history index"}
 
@@ -418,6 +418,17 @@ func TestAuditFinds(t *testing.T) {
 		{"due removed", in(auditPlain, row.KindDue), remove, "it has no due row"},
 		{"due of nobody", in(auditPlain, row.KindDue), last, "this due row stands for nothing"},
 		{"due of an unknown kind", in(auditPlain, row.KindDue), func(m rowMap, k string) { m[k] = "\x09" }, "this due row cannot be read"},
+		{"schedule removed", first("schedule"), remove, "it has the schedule default, and no row says when that is due"},
+		{"schedule of no queue", first("schedule"), func(m rowMap, k string) {
+			s := row.Schedule{Queue: auditDead, Name: "x"}
+			m[string(s.Key())] = m[k]
+		}, "the queue has no schedule x"},
+		{"schedule between two ticks", first("schedule"), func(m rowMap, k string) {
+			s, _ := row.ScheduleOf([]byte(k), []byte(m[k]))
+			s.Next++
+			m[k] = string(s.Encode(nil))
+		}, "which is not one of its ticks"},
+		{"schedule that cannot be read", first("schedule"), func(m rowMap, k string) { m[k] = "\x09" }, "this schedule row cannot be read"},
 		{"level removed", first("level"), remove, "it has no level row"},
 		{"level of nobody", first("level"), last, "this level row stands for nothing"},
 		{"level of an unknown kind", first("level"), func(m rowMap, k string) { m[k] = "\x09" }, "this level row cannot be read"},

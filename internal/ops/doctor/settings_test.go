@@ -211,6 +211,7 @@ func TestQueueChecks(t *testing.T) {
 		{"extensions", tagged("tenaq:rate", "60/h"), OK, "at most 60 deliveries an hour"},
 		{"extensions", with(tagged("tenaq:rate", "1/h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:rate=1/h delivers one message in 1 h, and messages are kept for 1 h: most of them expire first"},
 		{"extensions", with(tagged("tenaq:retry", "10s..1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:retry=10s..1h waits up to 1 h, and messages are kept for 1 h: they expire before they are tried again"},
+		{"extensions", tagged("tenaq:schedule", "0 3 x x x"), OK, "sends a message at each tick of 0 3 x x x"},
 		{"extensions", tagged("tenaq:priority", "1m"), OK, "urgent messages come first, and 1 m of waiting is worth one level"},
 		{"extensions", with(tagged("tenaq:priority", "1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "1 h of waiting is worth one level, and messages are kept for 1 h: less urgent ones can expire before their turn"},
 		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "2"), OK, "at most 2 messages are in flight; at most 2 messages of a group are in flight"},

@@ -27,6 +27,7 @@ const (
 	Priority            = Prefix + "priority"
 	RateTag             = Prefix + "rate"
 	RetryTag            = Prefix + "retry"
+	ScheduleTag         = Prefix + "schedule"
 	StrictHandles       = Prefix + "strict-handles"
 )
 
@@ -149,6 +150,20 @@ var All = []Extension{
 		read: readRetry, says: sayRetry,
 	},
 	{
+		Tag: ScheduleTag, Example: "0 3 x x x", Values: "`@hourly`, `@daily`, `@weekly`, `@monthly`, " +
+			"`@every` and a time from `1s` to `365d`, or five fields of cron; then perhaps ` body=` and a text",
+		Does:  "The queue gets a message at each tick, in UTC. `tenaq:schedule.NAME` adds further schedules.",
+		Rules: "SCHED-1 to SCHED-12",
+		must: "Must be @hourly, @daily, @weekly, @monthly, @every and a time from 1s to 365d, such as " +
+			"@every 90s, or five fields of cron, with x for * and + for a comma, such as 0 3 x x x; " +
+			"then perhaps body= and a text.",
+		read: func(value string, s *Set) (ok bool) {
+			s.Schedule, ok = ReadSchedule(value)
+			return ok
+		},
+		says: func(s *Set) string { return "sends a message at each tick of " + s.Schedule.when },
+	},
+	{
 		Tag: StrictHandles, Example: "true", Values: "`true`",
 		Does:  "Only the newest receipt handle of a message deletes it or changes its visibility.",
 		Rules: "EXT-5, EXT-6", must: "Must be true. Remove the tag to switch it off.",
@@ -171,6 +186,7 @@ type Set struct {
 	Priority            int64 // how long a message waits for another level, in milliseconds
 	Rate                Rate
 	Retry               Backoff
+	Schedule            Schedule // one of them
 	StrictHandles       bool
 }
 
@@ -191,6 +207,9 @@ var steps = append(ages[:len(ages):len(ages)], unit{"s", 1000})
 
 // find returns the extension that a tag switches on.
 func find(tag string) (x *Extension, ok bool) {
+	if _, ok := ScheduleName(tag); ok {
+		tag = ScheduleTag
+	}
 	for i := range All {
 		if All[i].Tag == tag {
 			return &All[i], true
@@ -204,6 +223,9 @@ func find(tag string) (x *Extension, ok bool) {
 func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 	x, ok := find(tag)
 	switch {
+	case !ok && strings.HasPrefix(tag, schedulePrefix): // [SCHED-3]
+		return "The name of a schedule must be 1 to 64 letters, digits, hyphens and underscores, " +
+			"and not default; rename the tag " + tag + ".", false
 	case !ok:
 		return "This server has no extension named by the tag " + tag + "; leave the tag out.", false
 	case tag == MaxInFlightPerGroup && fifo && !readCount(value, perGroupMax, new(int64)):
