@@ -160,6 +160,7 @@ const (
 func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 	first, last := s.q.st.Segment, (max(s.place, 1)-1)>>row.SegmentBits
 	if last < first {
+		s.place = 1
 		return true
 	}
 	low := max(first, last-min(last, backSegments-1))
@@ -180,10 +181,16 @@ func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 			if len(metas) > 0 && !s.look(metas, visit) {
 				return false
 			}
-			r.Hi, s.place = lo, lo
+			if r.Hi, s.place = lo, lo; lo == r.Lo {
+				// The first message of a segment is not known for sure, and where it begins is.
+				s.place = max(lo>>row.SegmentBits<<row.SegmentBits, 1)
+			}
 		}
 	}
-	if len(pieces) <= peekSegments {
+	switch {
+	case all:
+		s.place = 1
+	case len(pieces) <= peekSegments:
 		s.place = min(s.place, max(low<<row.SegmentBits, 1))
 	}
 	return all
