@@ -96,6 +96,10 @@ var each = map[string]switched{
 		}
 		return unless(len(n.take(url, 0, 600)) == 0, "a failed attempt is repeated at once")
 	}},
+	extension.ScheduleTag: {value: "@every 1s body=tick", sees: func(n *node, url string) string {
+		got := bodies(n.take(url, 20, 600))
+		return unless(strings.HasPrefix(got, "tick"), "the schedule sent "+got)
+	}},
 	extension.StrictHandles: {value: "true", sees: func(n *node, url string) string {
 		n.send(url, "twice")
 		old, _ := n.take(url, 20, 1), n.take(url, 20, 600)
