@@ -128,11 +128,11 @@ func testStreamHeldByRetry(e *env) {
 	b := e.Open(e)
 	e.put("a1 a2 a3 b1 b2 x")
 	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2 a3, b1 b2, x")
+	from := e.now() // the pauses begin later
 	e.settle(b, "r", append(e.fates(outbox.Failed, short, "a1"),
 		e.fates(outbox.Back, 0, "a2 a3")...)...)
 	e.settle(b, "r", append(e.fates(outbox.Back, 0, "b2"), e.fates(outbox.Back, long, "b1")...)...)
 	e.put("a4")
-	from := e.now()
 	rows, next := e.ask(b, outbox.Claim{Relay: "r2"})
 	if e.now()-from < short/2 && len(rows) > 0 {
 		e.Fatalf("%s was claimed, want nothing", e.show(rows))
