@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,12 +117,13 @@ func onDisk(t *testing.T, files map[string][]byte) vfs.FS {
 // end opens a store of these files and reads all rows. It fails if a row is not what it was.
 func (site *blobSite) end(t *testing.T, what string, files map[string][]byte) (opened bool, err error) {
 	disk := onDisk(t, files)
+	var open atomic.Bool // a store that fails is still at work when untilFatal returns
 	err = untilFatal(func(fatal func(error)) error {
 		s, err := Open(small(disk, "data", fatal))
 		if err != nil {
 			return err
 		}
-		opened = true
+		open.Store(true)
 		got := 0
 		for k, v := range s.Scan(nil, nil) {
 			if site.rows[string(k)] != string(v) {
@@ -144,7 +146,7 @@ func (site *blobSite) end(t *testing.T, what string, files map[string][]byte) (o
 		len(err.Error()) > 600) {
 		t.Errorf("%s: %v", what, err)
 	}
-	return opened, err
+	return open.Load(), err
 }
 
 // The manifest names exactly the blob files that are there, with their lengths, and its copy says
