@@ -21,9 +21,9 @@ const (
 
 // housekeeping is what the writer does between requests: it stamps the time while anything is in
 // flight [CLOCK-10], removes expired messages from unused queues [RET-1] and expired records
-// [REC-5], sends the messages of schedules [SCHED-6], and advances move tasks by at most one bounded
-// step a turn. [MOVE-13] Where another node may become the writer it stamps the time always, because
-// that node's clock begins at the last stamp.
+// [REC-5], sends the messages of schedules [SCHED-6], and advances move tasks by at most one
+// bounded step a turn. [MOVE-13] Where another node may become the writer it stamps the time
+// always, because that node's clock begins at the last stamp.
 type housekeeping struct {
 	stamped, swept time.Time
 	rest           time.Duration
