@@ -198,6 +198,7 @@ func (e *Engine) forgetDedup(q *queue) {
 	if over == 0 {
 		return
 	}
+	// The keys of this turn go with their buckets, or a longer window would find them again.
 	dropped := q.st.BucketEnd(over - 1)
 	maps.DeleteFunc(q.dedup.written, func(_ row.DedupHash, d row.Dedup) bool {
 		return d.At < dropped

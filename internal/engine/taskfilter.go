@@ -182,7 +182,7 @@ func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 				return false
 			}
 			if r.Hi, s.place = lo, lo; lo == r.Lo {
-				// The first message of a segment is not known for sure, and where it begins is.
+				// Segment.First is a bound that differs between runs. The beginning does not.
 				s.place = max(lo>>row.SegmentBits<<row.SegmentBits, 1)
 			}
 		}

@@ -150,7 +150,8 @@ func (e *Engine) loadPicked(q *queue, taken []picked) {
 		e.prepareLeave(q, m.message, leaving[m.Group])
 	}
 	if !q.fifo() && !e.hold {
-		e.loadFresh(q, len(taken)) // one that stays is among so many, if there is one
+		// The window then has one that stays, if there is one, for the cursor to move to.
+		e.loadFresh(q, len(taken))
 	}
 	e.flush()
 }

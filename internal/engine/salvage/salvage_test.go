@@ -341,8 +341,8 @@ func TestSalvageOfRecords(t *testing.T) {
 	}
 }
 
-// A schedule stays due when it was. One of which that is lost is due at its first tick after the
-// last time that is known, and what belongs to no schedule goes. [SCHED-12]
+// A schedule keeps the time at which it is due. One that has lost it is due at its first tick after
+// the last time that the store knows. Rows of no schedule are removed. [SCHED-12]
 func TestSalvageOfSchedules(t *testing.T) {
 	queue := row.QueueName{Account: "000000000000", Name: "jobs"}
 	stored := row.Queue{Space: 1, Created: 1, Modified: 1, Attributes: row.DefaultAttributes(),

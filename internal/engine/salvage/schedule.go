@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/work/extension"
 )
 
-// schedules keeps when schedules are due. One of which that is lost goes on with its first tick
-// after all that has passed. [SCHED-12]
+// schedules keeps the times at which schedules are due. A schedule that has lost its time goes on
+// with its first tick after the last time that the store knows. [SCHED-12]
 func (s *salvage) schedules() {
 	plans := make(map[string]extension.Schedule) // by key
 	for _, q := range s.found {

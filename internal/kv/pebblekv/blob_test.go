@@ -117,7 +117,7 @@ func onDisk(t *testing.T, files map[string][]byte) vfs.FS {
 // end opens a store of these files and reads all rows. It fails if a row is not what it was.
 func (site *blobSite) end(t *testing.T, what string, files map[string][]byte) (opened bool, err error) {
 	disk := onDisk(t, files)
-	var open atomic.Bool // a store that fails is still at work when untilFatal returns
+	var open atomic.Bool // untilFatal returns at the first error, and the store may still run then
 	err = untilFatal(func(fatal func(error)) error {
 		s, err := Open(small(disk, "data", fatal))
 		if err != nil {

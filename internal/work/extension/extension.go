@@ -151,12 +151,12 @@ var All = []Extension{
 	},
 	{
 		Tag: ScheduleTag, Example: "0 3 x x x", Values: "`@hourly`, `@daily`, `@weekly`, `@monthly`, " +
-			"`@every` and a time from `1s` to `365d`, or five fields of cron; then perhaps ` body=` and a text",
+			"`@every` and a time from `1s` to `365d`, or five fields of cron, optionally followed by ` body=` and a text",
 		Does:  "The queue gets a message at each tick, in UTC. `tenaq:schedule.NAME` adds further schedules.",
 		Rules: "SCHED-1 to SCHED-12",
 		must: "Must be @hourly, @daily, @weekly, @monthly, @every and a time from 1s to 365d, such as " +
-			"@every 90s, or five fields of cron, with x for * and + for a comma, such as 0 3 x x x; " +
-			"then perhaps body= and a text.",
+			"@every 90s, or five fields of cron, with x for * and + for a comma, such as 0 3 x x x, " +
+			"optionally followed by body= and a text.",
 		read: func(value string, s *Set) (ok bool) {
 			s.Schedule, ok = ReadSchedule(value)
 			return ok

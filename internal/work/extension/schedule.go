@@ -102,7 +102,7 @@ func ReadSchedule(value string) (s Schedule, ok bool) {
 	return s, true
 }
 
-// readPart reads one element of a field: x, a value or a range, and then perhaps a step. A value
+// readPart reads one element of a field: x, a value or a range, with or without a step. A value
 // with a step goes on to the end of the field.
 func readPart(part string, least, most int, names []string) (set uint64, ok bool) {
 	part, text, stepped := strings.Cut(part, "/")
