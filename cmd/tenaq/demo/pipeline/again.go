@@ -108,11 +108,16 @@ func (o *outcome) seconds() []stage.Row {
 }
 
 // traced is the row about what the trace says of a generation. More may have happened on a busy
-// machine, such as a receive by a worker that put the message back.
+// machine, such as a receive by a worker that put the message back. A registration has the time of
+// its producer's clock, and counts as first whatever that says beside the server's.
 func (o *outcome) traced(check string, generation uint64, want ...string) stage.Row {
 	var got []string
 	rest := want
-	for _, e := range o.Trace {
+	events := slices.Clone(o.Trace)
+	slices.SortStableFunc(events, func(a, b event) int {
+		return stage.One(a.What != "registered") - stage.One(b.What != "registered")
+	})
+	for _, e := range events {
 		if e.Generation != generation || slices.Contains([]string{"claimed", "completed"}, e.What) {
 			continue
 		}
