@@ -53,10 +53,12 @@ export async function get<T>(path: string, query?: Query, signal?: AbortSignal):
   return response.json() as Promise<T>;
 }
 
+// signedOut shows the sign-in with the first reason: the requests that are under way at the end of a
+// session are refused for having none.
 function signedOut(why: string): void {
   proof.value = "";
   server.value = null;
-  refused.value = why;
+  refused.value ||= why;
 }
 
 // post sends what changes something, and questions that need a body.
