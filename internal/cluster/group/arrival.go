@@ -1,6 +1,8 @@
 package group
 
 import (
+	"cmp"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 // when the leader dies, that is a message of the leader after it.
 type arrivals struct {
 	*raftlog.Store
+	snapshot func() (*raft.SnapshotMeta, error)
+
 	mu     sync.Mutex
 	latest [64]arrival // by index
 }
@@ -33,6 +37,22 @@ func (a *arrivals) StoreLogs(entries []*raft.Log) error {
 	}
 	a.mu.Unlock()
 	return a.Store.StoreLogs(entries)
+}
+
+// GetLog is that of the store. It also knows the term of the entry that a copy ends with. Raft asks
+// for it when the leader sends the entries after it once more, because an answer was lost. Without
+// it the node would need another copy. The entry is never sent on, as the one before it is missing.
+func (a *arrivals) GetLog(index uint64, entry *raft.Log) error {
+	err := a.Store.GetLog(index, entry)
+	if !errors.Is(err, raft.ErrLogNotFound) || index == 1 {
+		return err
+	}
+	m, failed := a.snapshot()
+	if failed != nil || m == nil || m.Index != index {
+		return cmp.Or(failed, err)
+	}
+	*entry = raft.Log{Index: index, Term: m.Term, Type: raft.LogNoop}
+	return nil
 }
 
 // of returns when an entry came; now if that is forgotten.

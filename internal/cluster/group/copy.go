@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -227,9 +228,8 @@ var (
 // receive begins to receive a copy. Nothing else may use the rows of this node until Restore has
 // replaced them.
 func (g *Group) receive(meta raft.SnapshotMeta) (*incoming, error) {
-	var l raft.Log
-	if g.cfg.Log.GetLog(meta.Index, &l) == nil && l.Term == meta.Term {
-		return nil, errNotNeeded // Raft would drop entries behind it that this node has promised
+	if has, err := g.covers(meta); err != nil || has {
+		return nil, cmp.Or(err, errNotNeeded)
 	}
 	if free, err := g.cfg.Free(); err != nil || free < copyRoom {
 		return nil, errors.Join(err, errNoRoom)
@@ -250,6 +250,25 @@ func (g *Group) receive(meta raft.SnapshotMeta) (*incoming, error) {
 		in.done <- err
 	}()
 	return in, nil
+}
+
+// covers reports whether this node has what a copy is for: it was sent again, or arrives late. Raft
+// would remove the log for it, with entries that this node has promised to keep.
+func (g *Group) covers(meta raft.SnapshotMeta) (bool, error) {
+	first, err := g.cfg.Log.FirstIndex()
+	if err != nil {
+		return false, err
+	}
+	if first == 0 {
+		m, err := g.snapshot()
+		return m != nil && m.Index > meta.Index, err
+	}
+	var l raft.Log
+	err = g.cfg.Log.GetLog(meta.Index, &l)
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return first > meta.Index, nil
+	}
+	return l.Term == meta.Term, err
 }
 
 // read writes the files of the copy, and checks and forces them.

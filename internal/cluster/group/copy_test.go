@@ -1,8 +1,10 @@
 package group
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -189,6 +191,61 @@ func TestAwayForLongerThanLog(t *testing.T) {
 			}
 		}
 		r.fill()
+		r.settle()
+	})
+}
+
+// A copy that arrives late, when the log goes on from it already, is refused: with it the entries
+// would be lost that this node has promised to keep. The entry after the copy can be sent again.
+func TestLateCopy(t *testing.T) {
+	inRig(t, func(r *rig) {
+		f, leader := r.follower(), r.leader()
+		f.disconnect()
+		r.fill()
+		f.connect()
+		r.settle()
+		time.Sleep(time.Second) // the leader has heard that the copy arrived
+		meta, in, err := (*snapshots)(leader.group).Open(rowsID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			t.Fatal(err)
+		}
+		r.send("s", sent.Add(1))
+		r.settle()
+		first, _ := f.group.cfg.Log.FirstIndex()
+		if n := f.group.copies.Load(); n != 1 || first <= meta.Index {
+			t.Fatalf("%d copies and a log from %d on, want 1 and a later entry than %d", n, first, meta.Index)
+		}
+		header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(leader.id),
+			Addr: []byte(leader.id)}
+		again := func(request any, data io.Reader) (any, error) {
+			return leader.port.Load().rpc(f.id, request, data, time.Minute)
+		}
+		_, err = again(&raft.InstallSnapshotRequest{RPCHeader: header,
+			SnapshotVersion: raft.SnapshotVersionMax, Term: leader.group.raft.CurrentTerm(),
+			LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+			Configuration:      raft.EncodeConfiguration(meta.Configuration),
+			ConfigurationIndex: meta.ConfigurationIndex, Size: int64(len(data))}, bytes.NewReader(data))
+		if !errors.Is(err, errNotNeeded) {
+			t.Fatalf("a late copy: error %v, want %v", err, errNotNeeded)
+		}
+		var entry raft.Log
+		if err := leader.group.cfg.Log.GetLog(meta.Index+1, &entry); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := again(&raft.AppendEntriesRequest{RPCHeader: header,
+			Term: leader.group.raft.CurrentTerm(), PrevLogEntry: meta.Index, PrevLogTerm: meta.Term,
+			Entries: []*raft.Log{&entry}}, nil)
+		if err != nil || !answer.(*raft.AppendEntriesResponse).Success {
+			t.Errorf("the entry after the copy, sent again: %+v, %v", answer, err)
+		}
+		r.send("s", sent.Add(1))
+		r.settle()
+		f.cutPower()
+		f.start()
 		r.settle()
 	})
 }

@@ -169,7 +169,7 @@ func Open(cfg Config) (*Group, error) {
 	if err := g.readMembers(); err != nil {
 		return nil, err
 	}
-	g.arrivals = &arrivals{Store: cfg.Log}
+	g.arrivals = &arrivals{Store: cfg.Log, snapshot: g.snapshot}
 	g.raft, err = raft.NewRaft(g.raftConfig(), (*machine)(g), g.arrivals, cfg.Log, (*snapshots)(g),
 		inOrder{cfg.Transport})
 	if err != nil {

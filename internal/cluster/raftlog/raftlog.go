@@ -159,6 +159,7 @@ func (s *Store) StoreLogs(entries []*raft.Log) error {
 }
 
 // DeleteRange removes the entries from low to high, both included: the oldest ones, or the newest.
+// Raft also asks for it when there is none.
 func (s *Store) DeleteRange(low, high uint64) error {
 	if low > high {
 		return nil
@@ -172,6 +173,9 @@ func (s *Store) DeleteRange(low, high uint64) error {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.first == 0 {
+		return nil
+	}
 	if low <= s.first {
 		s.first = high + 1
 	}

@@ -79,6 +79,8 @@ func TestAgainstInmem(t *testing.T) {
 		case p < 18 && last > 0: // the newest ones, because another leader has others
 			from := first + rng.Uint64N(last-first+1)
 			mustBoth(t, s.DeleteRange(from, last), m.DeleteRange(from, last))
+		case p < 18: // as Raft does after a copy
+			mustBoth(t, s.DeleteRange(0, 1+rng.Uint64N(1000)), nil)
 		case p == 18:
 			closeLog(t, log)
 			log = openLog(t, fs)
