@@ -62,42 +62,50 @@ func (t modelTurn) compare(other modelTurn) int {
 		cmp.Compare(t.grouped, other.grouped), t.own.compare(other.own))
 }
 
-// turn is where a message stands, when so many of its group were picked, the last one then.
+// turn is where a message stands, when so many of its group are in flight or picked, the last one
+// then.
 func (q *modelQueue) turn(
-	msg *modelMessage, now int64, picked map[string]int, last map[string]modelPlace,
+	msg *modelMessage, counts map[string]int, last map[string]modelPlace,
 ) modelTurn {
 	own := modelPlace{q.due(msg), msg.seq}
 	name := q.tenant(msg)
 	if name == "" {
 		return modelTurn{0, own, 0, own}
 	}
-	t := modelTurn{picked[name], q.served[name], 1, own}
+	t := modelTurn{counts[name], q.served[name], 1, own}
 	if at, ok := last[name]; ok {
 		t.served = at
-	}
-	for _, other := range q.messages {
-		if q.tenant(other) == name && q.state(other, now) == inFlight {
-			t.inFlight++
-		}
 	}
 	return t
 }
 
+// flights counts the messages in flight of each group.
+func (q *modelQueue) flights(now int64) map[string]int {
+	counts := make(map[string]int)
+	for _, msg := range q.messages {
+		if q.state(msg, now) == inFlight {
+			counts[q.tenant(msg)]++
+		}
+	}
+	return counts
+}
+
 // pickFair is pick for a fair queue: it takes one message after the other, each of the group that
-// then has the fewest in flight. [EXT-37, EXT-39, EXT-44]
+// then has the fewest in flight. While expiry is held, it passes over some that have expired.
+// [EXT-37, EXT-39, EXT-44, CLOCK-7]
 func (m *Model) pickFair(q *modelQueue, want int) (picked []*modelMessage) {
-	counts, last := make(map[string]int), make(map[string]modelPlace)
+	counts, last := q.flights(m.now), make(map[string]modelPlace)
 	most := int(q.most(perGroupTag, math.MaxInt32))
 	seen := make(map[*modelMessage]bool)
 	newest := q.seq
-	for moved := 0; len(picked) < want; {
+	for moved, past := 0, 0; len(picked) < want; {
 		var next *modelMessage
 		var first modelTurn
 		for _, msg := range q.inOrder(m.now, 0) {
-			if seen[msg] || q.expired(msg, m.now) || msg.seq > newest {
+			if seen[msg] || msg.seq > newest {
 				continue
 			}
-			if t := q.turn(msg, m.now, counts, last); next == nil || t.compare(first) < 0 {
+			if t := q.turn(msg, counts, last); next == nil || t.compare(first) < 0 {
 				next, first = msg, t
 			}
 		}
@@ -106,6 +114,10 @@ func (m *Model) pickFair(q *modelQueue, want int) (picked []*modelMessage) {
 		}
 		seen[next] = true
 		switch name := q.tenant(next); {
+		case q.expired(next, m.now):
+			if past++; past > modelLooksMax {
+				return picked
+			}
 		case name != "" && first.inFlight >= most:
 			return picked
 		case m.exhausted(q, next):
@@ -135,14 +147,20 @@ func (q *modelQueue) serve(picked []*modelMessage, now int64) {
 
 // inTurn returns what a task finds in a fair queue, in order: all of one group, then of the next.
 func (q *modelQueue) inTurn(now int64) (ready []*modelMessage) {
-	turns := make(map[*modelMessage]modelTurn)
-	for _, msg := range q.inOrder(now, 0) {
+	turns, counts := make(map[*modelMessage]modelTurn), q.flights(now)
+	all := q.inOrder(now, 0)
+	for _, msg := range all {
+		turns[msg] = q.turn(msg, counts, nil)
+	}
+	slices.SortFunc(all, func(a, b *modelMessage) int { return turns[a].compare(turns[b]) })
+	past := 0
+	for _, msg := range all {
 		if !q.expired(msg, now) {
 			ready = append(ready, msg)
-			turns[msg] = q.turn(msg, now, nil, nil)
+		} else if past++; past > modelLooksMax {
+			break
 		}
 	}
-	slices.SortFunc(ready, func(a, b *modelMessage) int { return turns[a].compare(turns[b]) })
 	return ready
 }
 
