@@ -168,26 +168,63 @@ func (s *manager) stop() {
 	}
 }
 
-// The package gives a service that works as it is, keeps what an administrator has changed, and
-// leaves the data when it goes. [DUR-41, DUR-42]
+// The packages give a service that works as it is, keep what an administrator has changed, and
+// leave the data when they go. [DUR-41, DUR-42]
 func TestInstall(t *testing.T) {
+	t.Run("deb", func(t *testing.T) {
+		m := testInstall(t, "*.deb", []string{"dpkg", "--install"}, []string{"dpkg", "--install"},
+			[]string{"dpkg", "--remove"})
+		m.run("grep", "-q", "by the administrator", "/etc/tenaq/tenaq.yaml")
+		if got := m.run("dpkg", "--purge", "tenaq"); !strings.Contains(got,
+			"tenaq leaves /var/lib/tenaq") || strings.Contains(got, "leaves /etc") {
+			t.Errorf("the purge says %q, want what it leaves", got)
+		}
+		m.leaves("/var/lib/tenaq\n")
+	})
+	t.Run("rpm", func(t *testing.T) {
+		needs(t, has("rpm"), "rpm")
+		rpm := func(args ...string) []string { return append([]string{"rpm", "--nodeps"}, args...) }
+		m := testInstall(t, "*.rpm", rpm("--install"), rpm("--upgrade", "--replacepkgs"),
+			rpm("--erase"))
+		m.run("grep", "-q", "by the administrator", "/etc/tenaq/tenaq.yaml.rpmsave")
+		m.leaves("/etc/tenaq\n/etc/tenaq/tenaq.yaml.rpmsave\n/var/lib/tenaq\n")
+	})
+}
+
+// leaves checks which files of tenaq there are after the package has gone.
+func (m *machine) leaves(want string) {
+	m.t.Helper()
+	m.run("test", "-d", "/var/lib/tenaq/store")
+	left := m.run("find", "/etc", "/usr", "/var", "-xdev", "-path", "/var/lib/tenaq/*", "-prune",
+		"-o", "-name", "*tenaq*", "-print")
+	if left != want {
+		m.t.Errorf("the package leaves %q, want %q", left, want)
+	}
+}
+
+func testInstall(t *testing.T, pattern string, install, upgrade, remove []string) *machine {
+	t.Helper()
 	b := results(t)
 	m := newMachine(t)
-	deb := b.result(t, "*.deb")
-	if err := os.WriteFile(filepath.Join(m.in, "tenaq.deb"), read(t, deb), 0o644); err != nil {
+	name := filepath.Join(m.in, "package")
+	if err := os.WriteFile(name, read(t, b.result(t, pattern)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m.run("dpkg", "--install", "/mnt/tenaq.deb")
-	for name, want := range map[string]string{
-		"/etc/tenaq":            "root tenaq 750",
-		"/etc/tenaq/tenaq.yaml": "root tenaq 640",
-		"/etc/tenaq/tenaq.env":  "root root 600",
-		"/usr/bin/tenaq":        "root root 755",
-	} {
-		if got := strings.TrimSpace(m.run("stat", "-c", "%U %G %a", name)); got != want {
-			t.Errorf("%s is %s, want %s", name, got, want)
+	m.run(append(install, "/mnt/package")...)
+	owned := func() {
+		t.Helper()
+		for name, want := range map[string]string{
+			"/etc/tenaq":            "root tenaq 750",
+			"/etc/tenaq/tenaq.yaml": "root tenaq 640",
+			"/etc/tenaq/tenaq.env":  "root root 600",
+			"/usr/bin/tenaq":        "root root 755",
+		} {
+			if got := strings.TrimSpace(m.run("stat", "-c", "%U %G %a", name)); got != want {
+				t.Errorf("%s is %s, want %s", name, got, want)
+			}
 		}
 	}
+	owned()
 	m.run("test", "-L", "/etc/systemd/system/multi-user.target.wants/tenaq.service")
 	if got := m.run("getent", "passwd", "tenaq"); !strings.Contains(got, ":/var/lib/tenaq:") {
 		t.Errorf("the user is %q", got)
@@ -208,7 +245,8 @@ func TestInstall(t *testing.T) {
 
 	// An upgrade.
 	m.run("sh", "-c", "echo '# by the administrator' >> /etc/tenaq/tenaq.yaml")
-	m.run("dpkg", "--install", "/mnt/tenaq.deb")
+	m.run(append(upgrade, "/mnt/package")...)
+	owned()
 	m.run("grep", "-q", "by the administrator", "/etc/tenaq/tenaq.yaml")
 	service = m.start(unit)
 	service.told("READY=1")
@@ -217,17 +255,7 @@ func TestInstall(t *testing.T) {
 	}
 	service.stop()
 
-	m.run("dpkg", "--remove", "tenaq")
+	m.run(append(remove, "tenaq")...)
 	m.run("test", "!", "-e", "/usr/bin/tenaq")
-	m.run("grep", "-q", "by the administrator", "/etc/tenaq/tenaq.yaml")
-	if got := m.run("dpkg", "--purge", "tenaq"); !strings.Contains(got,
-		"tenaq leaves /var/lib/tenaq") || strings.Contains(got, "leaves /etc") {
-		t.Errorf("the purge says %q, want what it leaves", got)
-	}
-	m.run("test", "-d", "/var/lib/tenaq/store")
-	left := m.run("find", "/etc", "/usr", "/var", "-xdev", "-path", "/var/lib/tenaq/*", "-prune",
-		"-o", "-name", "*tenaq*", "-print")
-	if left != "/var/lib/tenaq\n" {
-		t.Errorf("the purge leaves %q, want the data only", left)
-	}
+	return m
 }

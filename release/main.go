@@ -1,6 +1,6 @@
 // Command release builds what a release of tenaq consists of: archives for Linux, macOS and
-// Windows, packages for Debian and Red Hat, an image for containers, lists of what is linked, and
-// checksums.
+// Windows, packages for Debian and Red Hat, an image for containers, a Helm chart, lists of what is
+// linked, and checksums.
 //
 // Two builds of one commit with one version of Go are equal to the byte: times are those of the
 // commit, files are in a fixed order, and no name of a machine, a user or a folder gets in. It
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -85,7 +86,8 @@ func release(version, to string) error {
 	if err := b.compile(platforms); err != nil {
 		return err
 	}
-	for _, step := range []func() error{b.archives, b.lists, b.packages, b.images, b.checksums} {
+	for _, step := range []func() error{b.archives, b.lists, b.packages, b.images,
+		b.chart, b.checksums} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -227,6 +229,33 @@ func (b *build) archives() error {
 		}
 	}
 	return nil
+}
+
+var chartVersion = regexp.MustCompile(`(?m)^(version|appVersion): [^ \n]+`)
+
+// chart writes the Helm chart, whose default image is that of this version.
+func (b *build) chart() error {
+	folder := os.DirFS(filepath.Join(b.root, "deploy", "helm"))
+	var files []file
+	err := fs.WalkDir(folder, "tenaq", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(folder, name)
+		if name == "tenaq/Chart.yaml" {
+			text = chartVersion.ReplaceAll(text, []byte("$1: "+b.number()))
+		}
+		files = append(files, file{name: name, data: text})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	archive, err := gzipped(tarred(files, b.at))
+	if err != nil {
+		return err
+	}
+	return b.write("tenaq-"+b.number()+".tgz", archive)
 }
 
 // checksums writes the file that sha256sum --check reads.

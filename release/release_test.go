@@ -28,7 +28,8 @@ var built = sync.OnceValues(func() (*build, error) {
 	if err := b.compile([]platform{{"linux", runtime.GOARCH}}); err != nil {
 		return nil, err
 	}
-	for _, step := range []func() error{b.archives, b.lists, b.packages, b.images, b.checksums} {
+	for _, step := range []func() error{b.archives, b.lists, b.packages, b.images,
+		b.chart, b.checksums} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -160,7 +161,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("version says %q, %v", said, err)
 	}
 	if out, err := output(b.to, nil, "sha256sum", "--check",
-		b.result(t, "*_checksums.txt")); err != nil || strings.Count(out, ": OK") != 5 {
+		b.result(t, "*_checksums.txt")); err != nil || strings.Count(out, ": OK") != 6 {
 		t.Errorf("checksums: %v\n%s", err, out)
 	}
 }
@@ -237,9 +238,20 @@ func TestRPM(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, rpm[name], want)
 		}
 	}
-	scripts, err := output(b.to, nil, "rpm", "-qp", "--scripts", b.result(t, "*.rpm"))
-	if err != nil || !strings.Contains(scripts, "systemctl enable --now tenaq.service") {
-		t.Errorf("scripts: %v\n%s", err, scripts)
+}
+
+// The chart is that of the sources, with the version of the release.
+func TestChart(t *testing.T) {
+	b := results(t)
+	_, packed := untar(t, bytes.NewReader(ungzip(t, read(t, b.result(t, "tenaq-*.tgz")))))
+	for _, want := range []string{"\nversion: 1.2.3-rc.4\n", "\nappVersion: 1.2.3-rc.4 "} {
+		if chart := string(packed["tenaq/Chart.yaml"]); !strings.Contains(chart, want) {
+			t.Errorf("Chart.yaml lacks %q:\n%s", want, chart)
+		}
+	}
+	if got, want := packed["tenaq/templates/statefulset.yaml"],
+		read(t, "../deploy/helm/tenaq/templates/statefulset.yaml"); !bytes.Equal(got, want) {
+		t.Errorf("the StatefulSet is not that of the sources:\n%s", got)
 	}
 }
 
