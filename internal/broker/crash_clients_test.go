@@ -81,6 +81,8 @@ func (c *client) work(off <-chan struct{}) {
 			c.purge()
 		case n == 88:
 			c.count(c.queue())
+		case n < 93 && c.sim.tagged != nil:
+			c.sim.tagged.repeat(c)
 		default:
 			time.Sleep(time.Duration(c.rng.ExpFloat64() * float64(c.sim.patience)))
 		}
@@ -131,6 +133,9 @@ func (c *client) message(queue string, a *attempt) (*sentMessage, engine.Draft) 
 	}
 	if c.rng.IntN(8) == 0 { // too large for the message row
 		entry.Body.Value += strings.Repeat(" ", 1500)
+	}
+	if c.sim.tagged != nil {
+		c.sim.tagged.dress(c, m, &entry)
 	}
 	c.sim.history.locked(func() { c.sim.history.messages[m.body] = m })
 	return m, engine.NewDraft(entry)

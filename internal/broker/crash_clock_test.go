@@ -308,7 +308,7 @@ func (s *simulation) checkReturned(r *rig, queues []string) {
 		for i, past := range h.eras {
 			if e = past; i+1 < len(h.eras) {
 				_, latest := past.bounds(past.ended)
-				hidden = max(hidden, latest+visibilityMax)
+				hidden = max(hidden, latest+visibilityMax+s.tagged.pause())
 			}
 			if !past.clean {
 				hidden = max(hidden, past.start+min(past.grace, past.start-past.stamp))

@@ -21,6 +21,7 @@ type simulation struct {
 	writes int64 // of files, at most, from the start of the clients to the power cut
 	wrap   func(kv.Store) kv.Store
 	flows  *flows // what its clients do instead, if set
+	tagged *tagged
 
 	t       *testing.T
 	rng     *rand.Rand
@@ -93,6 +94,10 @@ func (s *simulation) run(t *testing.T, seed uint64, crashes int) {
 	if s.flows != nil {
 		s.flows.begin(s)
 		most = day // the audit does not know of retention
+	}
+	if s.tagged != nil {
+		s.tagged.begin(s)
+		most = day // deduplication ids are remembered for longer
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s.t, s.meddler = t, newMeddler(rand.New(rand.NewPCG(s.rng.Uint64(), 4)), most)
@@ -286,6 +291,9 @@ func (s *simulation) createQueues(r *rig) {
 		}
 		r.do(op)
 	}
+	if s.tagged != nil {
+		s.tagged.set(r)
+	}
 }
 
 // checkSettings checks that queues and the register that were answered are there. [DUR-2]
@@ -294,7 +302,9 @@ func (s *simulation) checkSettings(r *rig) {
 	tags := do(r, &engine.ListQueueTags{Queue: named("orders")}).Tags
 	value := 0
 	for _, tag := range tags {
-		value, _ = strconv.Atoi(tag.Value)
+		if tag.Key == "value" {
+			value, _ = strconv.Atoi(tag.Value)
+		}
 	}
 	listed := do(r, &engine.ListQueues{Account: named("").Account}).Queues
 	h.locked(func() {
@@ -347,6 +357,9 @@ func (s *simulation) drain(r *rig) {
 		if got := strconv.Itoa(drained); got != expected {
 			s.complain("%s held %s messages, want %s as it had counted", queue, got, expected)
 		}
+	}
+	if s.tagged != nil {
+		s.tagged.drain(s, r)
 	}
 }
 

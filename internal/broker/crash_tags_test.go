@@ -1,0 +1,165 @@
+package broker
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"tenaq/internal/engine"
+	"tenaq/internal/testing/proof"
+)
+
+// The clients of TestCrashes find the same promises kept on queues with tags. Besides, sends are
+// repeated with their deduplication ids, and a schedule ticks.
+// [EXT-8, EXT-13, EXT-17, EXT-24, EXT-29, EXT-37, EXT-46, SCHED-6, SCHED-7]
+func TestCrashesWithTags(t *testing.T) {
+	var total totals
+	repeats, ticks := 0, 0
+	simulate(t, proof.Random(t), crashes()/2, newTaggedSimulation, func(s *simulation) {
+		total.add(s)
+		repeats += s.tagged.repeats
+		ticks += len(s.tagged.ticks)
+	})
+	t.Logf("%v; %d messages, %d deliveries, %d repeated sends, %d ticks", &total, total.messages,
+		total.deliveries, repeats, ticks)
+	if total.deliveries == 0 || repeats == 0 || ticks == 0 {
+		t.Errorf("the simulation did not get around to everything")
+	}
+}
+
+func TestCrashesWithTagsFindLosses(t *testing.T) { findLosses(t, newTaggedSimulation) }
+
+func newTaggedSimulation() *simulation {
+	s := newSimulation()
+	s.tagged = &tagged{ticks: make(map[string]bool)}
+	return s
+}
+
+// tagged is what a simulation does with the tags of its queues. It is guarded by the lock of the
+// history.
+type tagged struct {
+	tags    map[string][]engine.Tag // by queue
+	repeats int                     // sends that were answered a second time
+	ticks   map[string]bool         // of the schedule, whose messages were found at the end
+}
+
+// begin chooses tags under which clients find what they find without: each message once, and not
+// before its time.
+func (x *tagged) begin(s *simulation) {
+	some := func(tags ...string) (chosen []engine.Tag) {
+		for i := 0; i < len(tags); i += 2 {
+			if s.rng.IntN(3) > 0 {
+				chosen = append(chosen, engine.Tag{Key: "tenaq:" + tags[i], Value: tags[i+1]})
+			}
+		}
+		return chosen
+	}
+	x.tags = map[string][]engine.Tag{
+		"orders": some("priority", "1m", "rate", "500", "max-in-flight", "1000", "history", "1h"),
+		"returns": append(some("fair", "true", "retry", "1s..30s", "history", "1MiB"),
+			engine.Tag{Key: "tenaq:dedup-window", Value: "365d"}),
+		"brief":  some("fair", "true", "history", "10m"),
+		"purged": some("priority", "5s", "delay-max", "1m", "history", "1h"),
+		"ticks":  {{Key: "tenaq:schedule", Value: "@every 20s body=tick"}},
+	}
+}
+
+// pause is how long a failed attempt hides a message at most. [EXT-17]
+func (x *tagged) pause() time.Duration {
+	if x == nil {
+		return 0
+	}
+	return 30 * time.Second
+}
+
+// set creates the queue of the schedule and sets the tags, where that is missing.
+func (x *tagged) set(r *rig) {
+	r.do(&engine.CreateQueue{Queue: named("ticks"), NameSet: true})
+	for queue, tags := range x.tags {
+		if len(tags) > 0 {
+			r.do(&engine.TagQueue{Queue: named(queue), Tags: tags})
+		}
+	}
+}
+
+// dress gives a message what the tags of its queue act on.
+func (x *tagged) dress(c *client, m *sentMessage, e *engine.Entry) {
+	attribute := func(name, kind, value string) {
+		e.Attributes = append(e.Attributes,
+			engine.EntryAttribute{Name: name, Type: text(kind), String: text(value)})
+	}
+	for _, tag := range x.tags[m.queue] {
+		switch tag.Key {
+		case "tenaq:dedup-window":
+			attribute("tenaq.dedup-id", "String", m.body)
+		case "tenaq:priority":
+			attribute("tenaq.priority", "Number", strconv.Itoa(c.rng.IntN(10)))
+		case "tenaq:fair":
+			e.Group = text("g" + strconv.Itoa(c.rng.IntN(4)))
+		case "tenaq:delay-max":
+			if m.delay == 0 && c.rng.IntN(4) == 0 {
+				m.delay = time.Duration(1+c.rng.IntN(5)) * time.Second
+				attribute("tenaq.delay", "String", m.delay.String())
+			}
+		}
+	}
+}
+
+// repeat sends a message again that the server has, as a producer does which lost the answer. The
+// answer must be that of the first time. [EXT-29]
+func (x *tagged) repeat(c *client) {
+	h := c.sim.history
+	var m *sentMessage
+	h.locked(func() {
+		for _, m = range h.messages { // any one
+			if m.queue == "returns" && m.hasID {
+				return
+			}
+		}
+		m = nil
+	})
+	if m == nil {
+		return
+	}
+	entry := engine.Entry{Body: text(m.body)}
+	x.dress(c, m, &entry)
+	op := &engine.SendMessage{Queue: named(m.queue), Draft: engine.NewDraft(entry)}
+	c.do(h.call(), op, func() {
+		x.repeats++
+		if op.Sent.ID != m.id {
+			c.sim.complain("message %s was sent again, and has the ids %v and %v", m.body, m.id, op.Sent.ID)
+		}
+	})
+}
+
+// drain receives the messages of the schedule: one for each tick.
+func (x *tagged) drain(s *simulation, r *rig) {
+	for {
+		op := &engine.ReceiveMessage{Queue: named("ticks"), Max: number(10),
+			Visibility: number(visibilityOfDrain)}
+		r.do(op)
+		if len(op.Messages) == 0 {
+			break
+		}
+		for _, d := range op.Messages {
+			content, ok := r.ReadContent(d)
+			if !ok {
+				s.complain("the content of a tick is missing")
+				return
+			}
+			tick := ""
+			for _, a := range content.Attributes {
+				if a.Name == "tenaq.tick" {
+					tick = a.String
+				}
+			}
+			if tick == "" || x.ticks[tick] {
+				s.complain("the tick %q was sent twice, or says nothing", tick)
+			}
+			x.ticks[tick] = true
+		}
+	}
+	if len(x.ticks) < 10 { // the queue was there for ten minutes and more
+		s.complain("%d ticks were sent, want many", len(x.ticks))
+	}
+}
