@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/docs/alarms"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
 )
@@ -55,6 +56,15 @@ func TestCommandsOfNotices(t *testing.T) {
 	if len(all) < 10 {
 		t.Fatalf("got %d commands, want those of all alarms", len(all))
 	}
+	for _, kind := range alarms.Kinds() {
+		page, _ := alarms.Page(kind)
+		for _, m := range command.FindAllStringSubmatch(page, -1) {
+			line := strings.NewReplacer("KEY", "order-17", "GROUP", "a", "TEXT", "x").Replace(m[1] + m[2])
+			if line = strings.TrimSpace(line); !partial(line) {
+				all = append(all, line)
+			}
+		}
+	}
 	for _, line := range all {
 		if err := parses(line); err != nil {
 			t.Errorf("%s: %v", line, err)
@@ -63,6 +73,15 @@ func TestCommandsOfNotices(t *testing.T) {
 	if parses("tenaq peek orders --body 200 x") == nil || parses("tenaq peak orders") == nil {
 		t.Error("a command that does not exist passes")
 	}
+}
+
+// command finds the commands of a page: lines of their own without the comment, and in the text.
+var command = regexp.MustCompile("(?m)^    (tenaq [^#\n]+)|`(tenaq [^`]+)`")
+
+// partial reports whether a text names a command without its arguments.
+func partial(line string) bool {
+	cmd, rest, err := newRoot(&cli.App{}).Find(strings.Fields(line)[1:])
+	return err == nil && len(rest) == 0 && cmd.Args != nil && cmd.ValidateArgs(nil) != nil
 }
 
 // parses reports why a command line could not be carried out.

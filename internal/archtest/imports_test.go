@@ -19,6 +19,7 @@ import (
 var may = map[string][]string{
 	// Leaves: the standard library only.
 	"internal/archtest":        {},
+	"docs/alarms":              {},
 	"internal/testing/audit":   {},
 	"internal/work/backoff":    {},
 	"internal/server/backup":   {},
@@ -105,6 +106,7 @@ var may = map[string][]string{
 		"internal/api/suspend", "internal/api/wire", "internal/broker", "internal/door/auth", "internal/engine",
 	},
 	"internal/observe/monitor": {
+		"docs/alarms", // in its tests
 		"internal/observe/alarm", "internal/broker", "internal/engine", "internal/observe/series", "internal/observe/tally", "internal/work/group", "internal/work/sqslimits",
 	},
 	"internal/api/cloudwatch": {"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/door/auth", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/series"},
@@ -262,7 +264,7 @@ var may = map[string][]string{
 
 // commandsMay is what the packages of commands may import.
 var commandsMay = []string{
-	"internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive/...", "worker", "worker/pipe",
+	"docs/alarms", "internal/...", "claims", "claims/pgclaims", "offload", "outbox/...", "producer", "records/...", "redrive/...", "worker", "worker/pipe",
 	"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	"github.com/jackc/pgx/v5/...",
 	"github.com/spf13/cobra", "github.com/spf13/pflag",
@@ -349,7 +351,7 @@ func (t *tree) local(quoted string) string {
 }
 
 // folders are those at the root of the module that hold packages.
-var folders = []string{"claims", "cmd", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "release", "test", "worker", "workertest"}
+var folders = []string{"claims", "cmd", "docs", "examples", "internal", "offload", "outbox", "producer", "queuetest", "records", "redrive", "release", "test", "worker", "workertest"}
 
 // isStandard says whether a path from local is in the standard library. Only hosts have dots in
 // their first element, and the module's own packages live in a few folders.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/docs/alarms"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
 )
@@ -60,6 +61,7 @@ with 1 if the server cannot be reached.`,
 		Example: `  tenaq alarms
   tenaq alarms --state ALARM
   tenaq alarms --exit-code > /dev/null || page-me
+  tenaq alarms explain orders/dead-letters
   tenaq alarms history
   tenaq alarms ack orders/dead-letters
   tenaq alarms silence 'orders/*' --for 2h --reason "moving the database"
@@ -74,7 +76,8 @@ with 1 if the server cannot be reached.`,
 	cmd.Flags().BoolVar(&asExitCode, "exit-code", false,
 		"exit with 4 if an alarm is in the state ALARM")
 	cli.Completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")
-	cmd.AddCommand(newHistoryCmd(a), newAckCmd(a), newSilenceCmd(a), newTestCmd(a))
+	cmd.AddCommand(newExplainCmd(a), newHistoryCmd(a), newAckCmd(a), newSilenceCmd(a),
+		newTestCmd(a))
 	return cmd
 }
 
@@ -187,6 +190,36 @@ func alarmTable(alarms []listedAlarm) cli.Table {
 
 // clock is a time for people: in UTC, as in logs.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+func newExplainCmd(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain ALARM",
+		Short: "Explain a built-in alarm: what it means, where to look, what to do",
+		Long: `Explain a built-in alarm: what it means, where to look, what to do and when it
+ends. ALARM is its name, or the last part of it. The command needs no server.`,
+		Example:   "  tenaq alarms explain orders/dead-letters\n  tenaq alarms explain relay-late",
+		Args:      cli.Wants(1, 1),
+		ValidArgs: alarms.Kinds(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			queue, kind := "", args[0]
+			if i := strings.LastIndexByte(kind, '/'); i >= 0 {
+				queue, kind = kind[:i], kind[i+1:]
+			}
+			page, ok := alarms.Page(kind)
+			if !ok {
+				return cli.Usagef("no built-in alarm is called %s; there are %s", cli.OneLine(kind),
+					strings.Join(alarms.Kinds(), ", "))
+			}
+			if queue != "" {
+				page = strings.ReplaceAll(page, "QUEUE", queue)
+			}
+			if a.JSON {
+				return a.PrintJSON(map[string]string{"alarm": args[0], "page": page})
+			}
+			return a.PrintText(page)
+		},
+	}
+}
 
 func newHistoryCmd(a *cli.App) *cobra.Command {
 	f := &cli.ClientFlags{}

@@ -139,6 +139,9 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 		add("tenaq queue show "+queue, true)
 		add("tenaq peek "+queue+" --limit 10", true)
 	}
+	if state == alarm.Alarm && t != nil {
+		add("tenaq alarms explain "+shellWord(name), false)
+	}
 	if state == alarm.Alarm {
 		add("tenaq alarms ack "+shellWord(name), true)
 	}
