@@ -5,8 +5,10 @@
 package demo
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -70,6 +72,58 @@ func TestScenario(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// With --serve there is a server to look at: its console answers, and queues, dead letters of two
+// kinds, a locked group, a task and the life of an order are there. Ctrl-C ends it and leaves
+// nothing behind.
+func TestServe(t *testing.T) {
+	tmp := t.TempDir()
+	cmd := exec.Command(program(t), "demo", "--serve", "--json")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	var log strings.Builder
+	cmd.Stderr = &log
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	var told struct{ Console, Endpoint string }
+	if err := json.NewDecoder(stdout).Decode(&told); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	for address, want := range map[string]string{
+		told.Console:                 "<title>",
+		told.Endpoint + "/v1/queues": `"invoices.fifo"`,
+		told.Endpoint + "/v1/queues/orders-dlq/reasons":          "warehouse: no answer after",
+		told.Endpoint + "/v1/queues/orders-dlq/reasons?limit=10": "no such article",
+		told.Endpoint + "/v1/queues/invoices.fifo/groups":        `"in_flight"`,
+		told.Endpoint + "/v1/queues/orders/history":              `"deleted"`,
+		told.Endpoint + "/v1/tasks":                              `"COMPLETED"`,
+		told.Endpoint + "/v1/trace?key=order-17":                 `"dead`,
+	} {
+		resp, err := http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, %v, want %s in\n%s", address, resp.Status, err, want, body)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v\n%s", err, log.String())
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v, want nothing", left, err)
 	}
 }
 

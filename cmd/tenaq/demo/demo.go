@@ -39,6 +39,7 @@ type flags struct {
 	keep        bool
 	long        bool
 	verbose     bool
+	look        bool
 	breakage    string
 	endpointURL string
 	database    string
@@ -79,17 +80,26 @@ The seed decides what clients do and which process is killed. Processes do not
 repeat themselves exactly, so two runs with one seed are similar and not equal.
 
 The scenario outbox keeps its database in an SQLite file. With --db it makes a
-schema in a PostgreSQL database and drops it at the end.`,
+schema in a PostgreSQL database and drops it at the end.
+
+--serve plays no scenario. It starts a server with the queues of a small shop,
+prints the address of its console, and lets orders arrive until Ctrl-C.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
   tenaq demo redrive --long --verbose
   tenaq demo order --break key
-  tenaq demo crash --endpoint-url http://127.0.0.1:9324`,
+  tenaq demo crash --endpoint-url http://127.0.0.1:9324
+  tenaq demo --serve`,
 		ValidArgs: names(scenarios),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			chosen, err := choose(args)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case f.look && (len(args) > 0 || f.endpointURL+f.breakage+f.database != ""):
+				return cli.Usagef("--serve plays no scenario; leave everything but --keep and --verbose out")
+			case f.look:
+				return f.serve(cmd.Context(), a)
 			}
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
@@ -100,6 +110,7 @@ schema in a PostgreSQL database and drops it at the end.`,
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default random)")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every step and every check")
+	fs.BoolVar(&f.look, "serve", false, "leave a server with data to look at, until Ctrl-C")
 	fs.BoolVar(&f.long, "long", false, "play the scenarios in full size")
 	fs.BoolVar(&f.keep, "keep", false, "keep the data and print its place")
 	fs.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of another SQS to use, or the word aws")
