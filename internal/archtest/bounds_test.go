@@ -23,9 +23,9 @@ const wingsMax = 19
 // linesBelow bounds the lines of Go, tests excepted, below each folder that holds packages. A bound
 // is what was reached, rounded up. Something that goes over one should first make room.
 var linesBelow = map[string]int{
-	"": 144_700,
+	"": 145_000,
 
-	"claims": 2_500, "cmd": 21_400, "docs": 100, "examples": 1_200, "offload": 1_100,
+	"claims": 2_500, "cmd": 21_500, "docs": 100, "examples": 1_200, "offload": 1_100,
 	"outbox": 9_700, "producer": 1_500, "queuetest": 400, "records": 5_100,
 	"redrive": 3_000, "release": 1_000, "test": 200, "worker": 5_000, "workertest": 500,
 
