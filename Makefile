@@ -49,7 +49,7 @@ LONGER      := ./claims ./claims/pgclaims ./internal/api/sqs ./internal/broker .
 	./records/serverrecords ./records/sqliterecords ./redrive ./test/sdk ./test/worker ./worker/pginbox
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary release release-check clean
+.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary release release-check site clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -201,6 +201,9 @@ release: ## build the archives, packages and images of VERSION into bin/release:
 
 release-check: ## build VERSION twice, in two clones, and compare every byte
 	@$(GO) run ./release -version '$(VERSION)' -check
+
+site: ## write the documentation as a static site into bin/site: make site VERSION=v0.2.0
+	@$(GO) run ./release/site -version '$(VERSION)'
 
 clean: ## remove what build made
 	rm -rf bin

@@ -243,7 +243,8 @@ var may = map[string][]string{
 	"cmd/tenaq/demo/...":   append(slices.Clone(commandsMay), "cmd/tenaq/demo/stage", "examples/..."),
 
 	// What builds a release. It knows the program from outside, as a user does.
-	"release": {},
+	"release":      {},
+	"release/site": {"github.com/yuin/goldmark/...", "internal/api/v1"},
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {

@@ -135,3 +135,6 @@ func (f *field) parameter(s *schemas, t reflect.Type) schema {
 	return described(schema{"name": f.name, "in": f.in, "required": f.in == "path", "schema": of},
 		f.doc)
 }
+
+// OpenAPI is the document that GET /v1/openapi.json answers.
+func OpenAPI() []byte { return document() }
