@@ -90,8 +90,11 @@ func parses(line string) error {
 	if words[0] != "tenaq" {
 		return fmt.Errorf("it is another program")
 	}
-	var cmd *cobra.Command
-	cmd, rest, err := newRoot(&cli.App{}).Find(words[1:])
+	return parsesWords(words[1:])
+}
+
+func parsesWords(words []string) error {
+	cmd, rest, err := newRoot(&cli.App{}).Find(words)
 	if err != nil {
 		return err
 	}
@@ -100,6 +103,9 @@ func parses(line string) error {
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err
+	}
+	if cmd.HasSubCommands() && cmd.Use == cmd.Name() && cmd.Flags().NArg() > 0 {
+		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), cmd.Flags().Arg(0))
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
