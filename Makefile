@@ -34,7 +34,7 @@ BUILT       := TENAQ_BINARY='$(CURDIR)/bin/tenaq'
 
 # These read the sources, start no goroutine of ours (the engine), drive programs that are built without the
 # race detector or only wire what is watched in its own package (cmd/tenaq), or measure time.
-UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./release ./test/cluster ./test/console ./test/crash ./test/demo ./test/deploy ./test/home ./test/interop ./test/mutants
+UNRACED     := ./internal/archtest ./internal/console/build ./internal/engine ./cmd/tenaq ./cmd/tenaq/demo/... ./release ./test/cluster ./test/console ./test/crash ./test/demo ./test/deploy ./test/home ./test/interop ./test/mutants ./test/pages
 # Nothing that runs in their tests starts a goroutine, as internal/archtest checks.
 ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/cluster ./internal/console ./internal/door/policy \
 	./internal/door/sigv4 ./internal/work/backoff ./internal/work/extension ./internal/work/v1client \
