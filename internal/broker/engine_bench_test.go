@@ -253,6 +253,36 @@ func BenchmarkEngineDedup(b *testing.B) {
 	}
 }
 
+// BenchmarkEngineAgain measures sends without the id of a call, with one, as the SDKs of AWS send
+// them, and sends that are all second attempts of calls that are not known: the worst case.
+func BenchmarkEngineAgain(b *testing.B) {
+	for _, test := range []struct {
+		name         string
+		named, later bool
+	}{{"none", false, false}, {"first", true, false}, {"second", true, true}} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			x := newEngineBench(b)
+			x.create("orders", nil)
+			entry := engine.Entry{Body: engine.Text{Value: aBody, Set: true}}
+			b.ResetTimer()
+			for n := range b.N {
+				op := &engine.SendMessage{Queue: named("orders"), Draft: engine.NewDraft(entry)}
+				if test.named {
+					op.Call = engine.Invocation{Later: test.later,
+						Hash: engine.HashInvocation(binary.BigEndian.AppendUint64(nil, uint64(n)))}
+				}
+				if x.apply(op); n%1000 == 0 {
+					x.now += 20 // 50,000 sends a second
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sends/s")
+			x.close()
+		})
+	}
+}
+
 // BenchmarkHistory measures whole lives of messages on a queue without a history and with one, and
 // pages of searches in a history of 100,000 outcomes in 64 buckets.
 func BenchmarkHistory(b *testing.B) {

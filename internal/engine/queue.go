@@ -34,6 +34,7 @@ type queue struct {
 	fair         *fairness // of a fair queue, else nil
 
 	dedup dedupCache
+	again againCache
 
 	ext  *extension.Set // what its tags switch on; never nil
 	past *past          // of a queue with a history, else nil
@@ -97,6 +98,7 @@ func (q *queue) forget() {
 	q.ended, q.told = nil, nil
 	q.segs = make(map[uint64]*segment)
 	q.dedup = dedupCache{}
+	q.again = newAgainCache(q)
 	q.expiry, q.front = 0, 0
 }
 
@@ -223,6 +225,7 @@ func (q *queue) save(e *Engine) {
 	if q.fair != nil {
 		e.saveFair(q)
 	}
+	e.saveAgain(q)
 	if q.stDirty {
 		q.stDirty = false
 		e.checkState(q)
@@ -283,6 +286,7 @@ func (q *queue) trim(window int) {
 		q.trimGroups(window)
 	}
 	q.dedup.endTurn()
+	q.again.endTurn()
 	if q.fair != nil {
 		q.trimFair(window)
 	}
@@ -316,7 +320,7 @@ func (q *queue) footprint() int {
 		n += fifoSize + headSize*(cap(q.heads[0].entries)+cap(q.heads[1].entries)) +
 			groupSize*len(q.groups.of) + lineSize*q.lineRoom
 	}
-	n += q.dedup.bytes()
+	n += q.dedup.bytes() + q.again.bytes()
 	if q.past != nil {
 		n += bucketSize * cap(q.past.buckets)
 	}

@@ -56,6 +56,7 @@ func (e *Engine) ready(q *queue) bool {
 	}
 	e.rows.boundary()
 	e.forgetDedup(q)
+	e.forgetAgain(q)
 	e.rows.boundary()
 	e.settle(q, settleStep)
 	e.settleDelayed(q, settleStep)

@@ -18,10 +18,18 @@ import (
 //   - A group row may not know the last message of its group, after a restart and in a small
 //     window. It then is looked up. And the message behind which none was ever in due is one of an
 //     earlier group of that name, while that is in memory.
+//   - How many answers to sends share a row depends on turns, and on the filters in memory.
 //   - Every stop that is not a clean one has a number, which ends its grace in each queue; a power
 //     cut of the variant's own ends the graces before it, all of which are over.
 func Rows(store kv.Store) (rows []string) {
 	for k, v := range store.Scan([]byte{1}, nil) {
+		if minute, _, ok := row.AgainOf(k); ok && k[0] == row.FamilySpace && row.Kind(k[row.SpacePrefixLen-1]) == row.KindAgain {
+			r := row.ReadAgain(v)
+			for a := (row.Again{}); r.Next(&a); {
+				rows = append(rows, fmt.Sprintf("%x of minute %d = %+v", k[:row.SpacePrefixLen], minute, a))
+			}
+			continue
+		}
 		rows = append(rows, fmt.Sprintf("%x = %x", k, essence(k, v)))
 	}
 	return rows

@@ -13,6 +13,7 @@ type Sent struct {
 	Sequence  Sequence
 	Duplicate bool   // not stored; ID and Sequence are those of the first message [DEDUP-13]
 	Told      bool   // the answer is to say that it is a duplicate [EXT-32]
+	Again     bool   // not stored; an earlier attempt of the request has stored it [AGAIN-1]
 	Mark      string // for Follow, if it was asked for and the message was stored
 	Err       *Error // of an entry of a batch, which was not stored
 }
@@ -21,7 +22,8 @@ type Sent struct {
 type SendMessage struct {
 	Queue  QueueName
 	Draft  Draft
-	Follow bool // the answer is to have a Mark [PEEK-9]
+	Follow bool       // the answer is to have a Mark [PEEK-9]
+	Call   Invocation // that it is an attempt of
 
 	Sent Sent // the answer
 }
@@ -39,6 +41,18 @@ func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 	if err != nil {
 		return err
 	}
+	first, ok := e.answered(q, &op.Call, 1)
+	switch {
+	case !ok:
+		return ErrAgain
+	case len(first.IDs) > 0:
+		op.Sent = e.sentAgain(q, &first, 0)
+		if place := e.sys.IDKey.Place(op.Sent.ID); op.Follow && place.Space == q.row.Space {
+			op.Sent.Mark = (&mark{q.row.Incarnation, place.Space, place.Seq, first.At,
+				op.Sent.ID}).seal()
+		}
+		return nil
+	}
 	if err := op.Draft.check(q, 0); err != nil {
 		return err
 	}
@@ -51,6 +65,7 @@ func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 	e.stir(q)
 	seq := q.st.NextSeq
 	op.Sent = e.send(q, &op.Draft, identity(c.Seed, 0))
+	e.noteAgain(q, &op.Call, &first, seq, op.Sent)
 	if op.Follow && !op.Sent.Duplicate {
 		op.Sent.Mark = (&mark{q.row.Incarnation, q.row.Space, seq, e.now, op.Sent.ID}).seal()
 	}
@@ -62,7 +77,8 @@ func (op *SendMessage) apply(e *Engine, c *Command) *Error {
 type SendMessageBatch struct {
 	Queue  QueueName
 	Drafts []Draft
-	Given  bool // the request had a list of entries
+	Given  bool       // the request had a list of entries
+	Call   Invocation // that it is an attempt of
 
 	Sent []Sent // the answer, for each draft
 }
@@ -95,12 +111,18 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 			}
 		}
 	}
-	if !e.ready(q) {
+	first, ok := e.answered(q, &op.Call, len(op.Drafts))
+	if !ok || !e.ready(q) {
 		return ErrAgain
 	}
 	op.Sent = make([]Sent, len(op.Drafts))
 	e.stir(q)
+	seq := q.st.NextSeq
 	for i := range op.Drafts {
+		if len(first.IDs) > 0 && first.IDs[i] != (MessageID{}) { // [AGAIN-6]
+			op.Sent[i] = e.sentAgain(q, &first, i)
+			continue
+		}
 		if err := op.Drafts[i].check(q, i+1); err != nil {
 			op.Sent[i].Err = err
 			continue
@@ -111,6 +133,7 @@ func (op *SendMessageBatch) apply(e *Engine, c *Command) *Error {
 		}
 		op.Sent[i] = e.send(q, &op.Drafts[i], identity(c.Seed, i))
 	}
+	e.noteAgain(q, &op.Call, &first, seq, op.Sent...)
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 type reply struct {
 	status int
 	query  string // the header x-amzn-query-error
+	again  string // the header Tenaq-Retried
 	body   string
 	err    error
 }
@@ -28,7 +29,11 @@ func (r reply) String() string {
 	if r.err != nil {
 		return r.err.Error() + "\n"
 	}
-	return strings.TrimSpace(strconv.Itoa(r.status)+" "+r.query) + "\n" + r.body + "\n"
+	head := strings.TrimSpace(strconv.Itoa(r.status) + " " + r.query)
+	if r.again != "" {
+		head += " " + retriedHeader + ": " + r.again
+	}
+	return head + "\n" + r.body + "\n"
 }
 
 // A pair is the answers to one request in both protocols. Form is empty when there was no second
@@ -48,10 +53,16 @@ func (p pair) both() string {
 
 // ask makes the request of a call, in both protocols.
 func (s *script) ask(t *testing.T, d *datadriven.TestData, body string) pair {
-	var trace, path string
+	var trace, path, invocation, attempt string
 	var headers []string
 	if d.MaybeScanArgs(t, "trace", &trace) {
 		headers = []string{"X-Amzn-Trace-Id", trace}
+	}
+	if d.MaybeScanArgs(t, "invocation", &invocation) {
+		headers = append(headers, invocationHeader, expand(invocation))
+	}
+	if d.MaybeScanArgs(t, "attempt", &attempt) {
+		headers = append(headers, attemptHeader, "attempt="+attempt+"; max=3")
 	}
 	d.MaybeScanArgs(t, "path", &path)
 	conns := [2]net.Conn{s.listener.dial(), s.twin.listener.dial()}
@@ -123,7 +134,8 @@ func (s *script) send(t *testing.T, conn net.Conn, request string) reply {
 	}
 	checkHeaders(t, resp, body, &s.ids)
 	body = requestIDPattern.ReplaceAllString(body, "${1}<id>")
-	return reply{status: resp.StatusCode, query: resp.Header.Get("x-amzn-query-error"), body: body}
+	return reply{status: resp.StatusCode, query: resp.Header.Get("x-amzn-query-error"),
+		again: resp.Header.Get(retriedHeader), body: body}
 }
 
 // formOf says a request in the Query protocol. ok is false when that has no words for it: for a
@@ -154,7 +166,7 @@ func formOf(action, path, body string) (form string, ok bool) {
 func sameReply(t *testing.T, p pair) {
 	t.Helper()
 	action := p.action
-	if p.json.status != p.xml.status || p.json.query != p.xml.query {
+	if p.json.status != p.xml.status || p.json.query != p.xml.query || p.json.again != p.xml.again {
 		t.Errorf("%s: JSON answers %s, Query %s after %s", action, p.json, p.xml, p.form)
 		return
 	}

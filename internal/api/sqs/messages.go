@@ -35,8 +35,11 @@ func messageOperations() []*operation {
 
 // draft prepares a message for sending, on the goroutine of its request: checks and encoding that
 // need no queue stay off the single writer. The answer to a successful send comes with it.
-func (c *call) draft(id sqswire.Opt[string], m *sqswire.Outgoing) (engine.Draft, sqswire.Sent) {
+func (c *call) draft(
+	id sqswire.Opt[string], m *sqswire.Outgoing, v *invocation,
+) (engine.Draft, sqswire.Sent) {
 	sum := sumOf(m.MessageBody.Value)
+	v.add(id, m, sum)
 	sent := sqswire.Sent{ // [SEND-7, MD5-1, MD5-5]
 		MD5OfMessageBody:             hexOf(sum),
 		MD5OfMessageAttributes:       sqswire.MD5OfAttributes(m.MessageAttributes),
@@ -87,9 +90,10 @@ const (
 const duplicateHeader = "Tenaq-Duplicate"
 
 func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
-	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing)
+	invocation := c.invocation("SendMessage")
+	draft, sent := c.draft(sqswire.Opt[string]{}, &req.Outgoing, invocation)
 	op := &engine.SendMessage{Queue: c.queue(req.QueueURL), Draft: draft,
-		Follow: c.http.Header.Get(followHeader) != ""}
+		Follow: c.http.Header.Get(followHeader) != "", Call: invocation.call(c)}
 	if err := c.do(op); err != nil {
 		return response{}, err
 	}
@@ -98,6 +102,9 @@ func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 	}
 	if op.Sent.Told {
 		c.w.Header().Set(duplicateHeader, "true")
+	}
+	if op.Sent.Again {
+		c.w.Header().Set(retriedHeader, "true")
 	}
 	stored(&sent, &op.Sent)
 	return answer(&sqswire.SendMessageResponse{Sent: sent})
@@ -118,10 +125,11 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 		Drafts: make([]engine.Draft, len(req.Entries)),
 		Given:  req.Entries != nil,
 	}
-	sent := make([]sqswire.Sent, len(req.Entries))
+	sent, invocation := make([]sqswire.Sent, len(req.Entries)), c.invocation("SendMessageBatch")
 	for i := range req.Entries {
-		op.Drafts[i], sent[i] = c.draft(req.Entries[i].ID, &req.Entries[i].Outgoing)
+		op.Drafts[i], sent[i] = c.draft(req.Entries[i].ID, &req.Entries[i].Outgoing, invocation)
 	}
+	op.Call = invocation.call(c)
 	if err := c.do(op); err != nil {
 		return response{}, err
 	}
@@ -131,6 +139,9 @@ func (c *call) sendMessageBatch(req *sqswire.SendMessageBatchRequest) (response,
 		id := req.Entries[i].ID.Value
 		if s.Told {
 			duplicates = append(duplicates, id)
+		}
+		if s.Again {
+			c.w.Header().Set(retriedHeader, "true")
 		}
 		if s.Err != nil {
 			resp.Failed = append(resp.Failed, refusal.Of(s.Err).Entry(id))

@@ -22,10 +22,11 @@ import (
 // the first day of 2000, and a twin of it that is asked the same things at the same time in the
 // Query protocol. The commands:
 //
-//	call ACTION [trace=TEXT] [path=PATH]
+//	call ACTION [trace=TEXT] [path=PATH] [invocation=ID] [attempt=N]
 //
 // sends the input as the body of a request and prints status, query error and body of the answer.
 // The answer in the Query protocol must say the same, unless the request can only be said in JSON.
+// Invocation and attempt are the headers of the SDKs of AWS about the attempts of a call.
 //
 //	both ACTION [trace=TEXT] [path=PATH]
 //

@@ -56,6 +56,7 @@ func (q *modelQueue) clone() *modelQueue {
 		all(q.messages)
 	c.handed, c.served = slices.Clone(q.handed), maps.Clone(q.served)
 	c.sends, c.attempts = maps.Clone(q.sends), maps.Clone(q.attempts)
+	c.calls = maps.Clone(q.calls)
 	for id, a := range c.attempts { // order does not matter: each is changed by itself
 		a.messages = all(a.messages)
 		c.attempts[id] = a

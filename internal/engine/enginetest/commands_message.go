@@ -11,10 +11,11 @@ import (
 func (p *Player) send(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	entry := a.entry()
+	call := a.call(entry)
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	op := &engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry)}
+	op := &engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry), Call: call}
 	refusal, err := p.do(op, entry)
 	if refusal != "" || err != nil {
 		return refusal, err
@@ -40,6 +41,7 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 	for _, e := range entries {
 		op.Drafts = append(op.Drafts, engine.NewDraft(e))
 	}
+	op.Call = a.call(entries...)
 	if err := a.done(); err != nil {
 		return "", err
 	}

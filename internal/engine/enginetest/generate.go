@@ -20,6 +20,7 @@ type Generator struct {
 	held   bool     // expiry is held
 	unique int      // deduplication ids used once
 	tasks  int      // tried to be started
+	calls  int      // whose sends are made in several attempts
 	queue  []Step
 
 	fairs map[string]bool // queues that were made fair
@@ -224,6 +225,8 @@ func (g *Generator) more(receipts int) {
 		g.deadStep(q)
 	case g.chance(20):
 		g.recordStep()
+	case g.chance(25):
+		g.again(q)
 	case n < 200:
 		g.emit("send q=%s%s", q, message())
 	case n < 260:
@@ -363,6 +366,43 @@ func (g *Generator) attempt(q string) string {
 		return ""
 	}
 	return " attempt=" + g.one("A", "B")
+}
+
+// again sends something in several attempts, whose order may be another one.
+func (g *Generator) again(q string) {
+	what := g.message(q)
+	if g.chance(3) {
+		what = ""
+		for i := range 1 + g.r.IntN(4) {
+			what += fmt.Sprintf("\nid=%d%s", i, g.message(q))
+		}
+	}
+	g.calls++
+	call := fmt.Sprintf(" call=c%d", g.calls)
+	if g.chance(10) {
+		call = " call=c" + g.one("1", "2", "3")
+	}
+	for range 2 + g.r.IntN(3) {
+		try := fmt.Sprintf("%s try=%s", call, g.one("1", "1", "2", "2", "3"))
+		if lines, batch := strings.CutPrefix(what, "\n"); batch {
+			g.emit("send-batch q=%s%s\n%s", q, try, lines)
+		} else {
+			g.emit("send q=%s%s%s", q, what, try)
+		}
+		switch g.r.IntN(8) {
+		case 0:
+			g.emit("receive q=%s max=10 vt=%s", q, g.timeout())
+		case 1:
+			g.emit("set q=%s MaximumMessageSize=%s", q, g.one("1024", "1048576"))
+		case 2, 3:
+			g.emit("advance %s", g.one("1ms", "1s", "1m", "4m", "299999ms", "5m", "6m"))
+		case 4:
+			g.emit("send q=%s body=x call=c0 try=%s", q, g.one("1", "2"))
+		}
+		if g.chance(20) {
+			g.restart()
+		}
+	}
 }
 
 // repeat makes an attempt to receive, repeats it, and tries the limit of the timeout of what it

@@ -64,6 +64,8 @@ type modelQueue struct {
 	// Of FIFO queues: the first send, and the last receive, under each key.
 	sends    map[modelKey]modelSend
 	attempts map[string]modelAttempt
+
+	calls map[[16]byte]modelAnswer // of a standard queue: the latest answer to each call
 }
 
 type modelMessage struct {
@@ -212,7 +214,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		if _, on := q.historyAge(); on {
 			m.settle(q)
 		}
-		q.messages, q.sends, q.attempts = nil, nil, nil
+		q.messages, q.sends, q.attempts, q.calls = nil, nil, nil, nil
 		q.purged, q.boot = m.now, m.boot
 		q.space++
 		q.beginFair()
@@ -249,7 +251,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 	case *engine.Replace:
 		no = m.replace(q, op, r.Entries[0])
 	case *engine.SendMessage:
-		op.Sent = m.send(q, r.Entries[0], "are invalid")
+		op.Sent = m.sendAll(q, op.Call, r.Entries, "are invalid")[0]
 		no = op.Sent.Err
 	case *engine.SendMessageBatch:
 		for _, e := range r.Entries {
@@ -258,10 +260,7 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 			}
 		}
 		m.settle(q) // though every entry be refused: the batch as such was taken
-		op.Sent = nil
-		for _, e := range r.Entries {
-			op.Sent = append(op.Sent, m.send(q, e, "cannot be validated"))
-		}
+		op.Sent = m.sendAll(q, op.Call, r.Entries, "cannot be validated")
 	case *engine.ReceiveMessage:
 		m.settle(q)
 		return m.receive(q, op)

@@ -191,7 +191,10 @@ func (p *Player) accept(s engine.Sent, entry engine.Entry) (answer string, err e
 	if s.Sequence != 0 {
 		answer += fmt.Sprintf(" seq=%d", uint64(s.Sequence))
 	}
-	if s.Duplicate {
+	switch {
+	case s.Again:
+		answer += " again"
+	case s.Duplicate:
 		answer += " duplicate"
 	}
 	if s.Told {

@@ -127,10 +127,17 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say := func(format string, a ...any) {
 		steps = append(steps, Step{Pos: "probe", Text: fmt.Sprintf(format, a...)}.prepared())
 	}
-	// What begins with "fifo: " is for FIFO queues alone, and so is a deduplication id at the end.
+	// What begins with "fifo: " or "standard: " is for such queues alone, and a deduplication id at
+	// the end for FIFO queues.
 	each := func(formats ...string) {
 		for _, q := range s.queues {
 			for _, f := range formats {
+				if standard, ok := strings.CutPrefix(f, "standard: "); ok {
+					if isFIFO(q) {
+						continue
+					}
+					f = standard
+				}
 				if fifo, ok := strings.CutPrefix(f, "fifo: "); ok {
 					if !isFIFO(q) {
 						continue
@@ -168,6 +175,9 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	// What they repeat because they had no answer.
 	for _, id := range []string{"d1", "d2", "d3", "new"} {
 		each("fifo: send q=QUEUE body=again group=g1 dedup=" + id)
+	}
+	for _, call := range []string{"c1 try=2", "c2 try=2", "c3 try=1", "c4 try=1"} {
+		each("standard: send q=QUEUE body=x call=" + call)
 	}
 	each("fifo: receive q=QUEUE max=3 vt=30 attempt=A show=(seq)")
 	each("send q=QUEUE body=after group=g2 dedup=after")

@@ -282,6 +282,20 @@ func (a *args) attributes(key string) (list []engine.EntryAttribute) {
 	return list
 }
 
+// call reads what call a send belongs to: call=ID, and try=N for an attempt after the first. What
+// is sent is a part of it.
+func (a *args) call(entries ...engine.Entry) (v engine.Invocation) {
+	id, try := a.text("call"), a.number("try")
+	if !id.Set {
+		return v
+	}
+	what := id.Value
+	for _, e := range entries {
+		what += fmt.Sprintf(" %d:%s", len(e.Body.Value), e.Body.Value)
+	}
+	return engine.Invocation{Hash: engine.HashInvocation([]byte(what)), Later: try.Value > 1}
+}
+
 // entry reads a message that is to be sent.
 func (a *args) entry() engine.Entry {
 	e := engine.Entry{

@@ -313,18 +313,18 @@ func (w *World) takeStirred() []string {
 func (w *World) rows() string {
 	w.mustCommit()
 	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group",
-		"line", "head", "dedup", "origin", "elder", "story"}
+		"line", "head", "dedup", "origin", "elder", "story", 0x11: "again"}
 	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9
 	for k := range w.store.Scan([]byte{family}, []byte{family + 1}) {
-		if kind := int(k[kindAt]); kind < len(counts) { // the space has the others once
+		if kind := int(k[kindAt]); kind < len(counts) {
 			counts[kind]++
 		}
 	}
 	var shown []string
 	for i := 1; i < len(kinds); i++ {
-		if i <= always || counts[i] > 0 {
+		if i <= always || counts[i] > 0 && kinds[i] != "" { // the space has the others once
 			shown = append(shown, fmt.Sprintf("%s=%d", kinds[i], counts[i]))
 		}
 	}

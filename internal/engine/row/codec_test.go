@@ -110,6 +110,16 @@ func samples() []sample {
 	for i := range LevelMax {
 		leveled.LevelLow = append(leveled.LevelLow, Pos{At: sampleTime, Seq: uint64(i)})
 	}
+	repeating := elders
+	repeating.AgainFrom, repeating.AgainTo, repeating.AgainLate = sampleTime/DedupBucket-6, sampleTime/DedupBucket+1, sampleTime-5
+	both := leveled
+	both.AgainFrom, both.AgainTo = repeating.AgainFrom, repeating.AgainTo
+	answers := []Again{{Hash: sampleIncarned, At: sampleTime, IDs: []MessageID{sampleID}},
+		{Hash: sampleID, At: sampleTime - 300, Late: true, Told: 4, IDs: []MessageID{{}, sampleID, sampleIncarned}}}
+	repeats := BeginAgain(nil, sampleTime-1)
+	for i := range answers {
+		repeats = AppendAgain(repeats, sampleTime-1, &answers[i])
+	}
 	sys := System{NextSpace: 9, Boot: 3, Clean: true, Stamp: sampleTime, Hidden: sampleTime + 43200000, GraceFrom: 1, GraceUntil: 2, Unowned: true}
 	held := sys
 	sys.NextTask = 1 // what a row of version 1 does not have
@@ -267,6 +277,18 @@ func samples() []sample {
 		{"level", LevelRows[6].Key(sampleSpace, p), []byte{byte(DueReturned)}, func(k, v []byte) (any, bool) {
 			return indexRow[DueKind]{PosOf(k[SpacePrefixLen+1:]), DueKind(v[0])}, DueKind(v[0]).known()
 		}, indexRow[DueKind]{p, DueReturned}},
+		{"again", AgainKey(sampleSpace, sampleTime/DedupBucket, 17), repeats, func(_, v []byte) (any, bool) {
+			var all []Again
+			r := ReadAgain(v)
+			for a := (Again{}); r.Next(&a); a.IDs = nil {
+				all = append(all, a)
+			}
+			return all, r.Done()
+		}, answers},
+		{"state-again", StateKey(sampleSpace), repeating.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeState(v)) }, repeating},
+		{"state-again-levels", StateKey(sampleSpace), both.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeState(v)) }, both},
 		{"story", SeqKey(sampleSpace, KindStory, 17), story.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeStory(v)) }, story},
 		{"delivery-moved", SeqKey(sampleSpace, KindDelivery, 17), away.Encode(nil),

@@ -38,6 +38,7 @@ const (
 	KindStory    Kind = 0x0d
 	KindOwner    Kind = 0x0e
 	KindLevel    Kind = 0x0f
+	KindAgain    Kind = 0x11
 )
 
 // SecretLen is the length of the secret row: a version and a key of 32 bytes.

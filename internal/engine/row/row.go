@@ -42,6 +42,7 @@
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
 //	  owner     kind 0E                             the name of the queue
 //	  level     kind 0F, level, at, seq             due, of messages with a level above 0
+//	  again     kind 11, minute, seq                what was answered to sends that may be retried
 //	  fair      kind 18                             fair: from where on the index has messages
 //	  tenant    kind 19, group                      fair: how many messages of a group are where
 //	  waiting   kind 1A, group, at, seq             fair: the available messages of each group
@@ -66,6 +67,7 @@
 //     tenant.
 //   - A delete or a visibility change reads delivery by seq, and on a FIFO queue message, group and
 //     line, on a fair queue message and tenant.
+//   - A retry of a send reads again from the front of a minute.
 //   - A send to a FIFO queue reads dedup and group by key. One to a queue with a deduplication
 //     window reads pieces of dedup from the front of a bucket.
 //   - A Nack, and a change of visibility that shortens it, reads story by seq, if the delivery row

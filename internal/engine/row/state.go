@@ -31,6 +31,11 @@ type State struct {
 
 	// LevelLow are the low-water keys of the levels from 1 on; none until a message has one.
 	LevelLow []Pos
+
+	// Of a queue that remembers answers to sends: the minutes of their rows, from AgainFrom up to
+	// but not including AgainTo, and when a later attempt was last carried out before a first one;
+	// all zero for none. [AGAIN-1, AGAIN-3]
+	AgainFrom, AgainTo, AgainLate int64
 }
 
 // BucketOf returns the bucket of the dedup rows of a time.
@@ -61,8 +66,10 @@ func (s *State) Encode(b []byte) []byte {
 func (s *State) parts(c *Codec) {
 	version := byte(stateElder)
 	switch {
-	case len(s.LevelLow) > 0:
+	case s.AgainTo != 0:
 		version = stateVersion
+	case len(s.LevelLow) > 0:
+		version = stateLevels
 	case s.Wide != 0 || s.Forgot != 0:
 		version = stateWindow
 	case s.Tokened != 0:
@@ -92,16 +99,28 @@ func (s *State) parts(c *Codec) {
 		}
 	}
 	if version > 5 {
-		if c.Reading {
+		levels := len(s.LevelLow) > 0 || version == stateLevels
+		if version > 6 {
+			c.bool(&levels)
+		}
+		if c.Reading && levels {
 			s.LevelLow = make([]Pos, LevelMax)
 		}
 		for i := range s.LevelLow {
 			c.pos(&s.LevelLow[i])
 		}
 	}
+	if version > 6 {
+		if c.Int(&s.AgainFrom, &s.AgainTo, &s.AgainLate); s.AgainTo == 0 {
+			c.fail()
+		}
+	}
 }
 
-func (s *State) Unchanging() bool { return s.Live == 0 && len(s.Buckets) == 0 }
+// Unchanging reports whether time changes nothing about the queue.
+func (s *State) Unchanging() bool {
+	return s.Live == 0 && len(s.Buckets) == 0 && s.AgainTo == 0
+}
 
 // NewState is the state of an empty space whose first message has the number next, so that sequence
 // numbers grow across purges. [FIFO-38]
@@ -115,7 +134,8 @@ const (
 	stateElder   = 3 // of most queues: ends where the tokens begin
 	stateTokens  = 4 // of a queue with a rate
 	stateWindow  = 5 // of a queue whose deduplication window was changed
-	stateVersion = 6 // of a queue that has had messages with a level
+	stateLevels  = 6 // of a queue that has had messages with a level
+	stateVersion = 7 // of a queue that remembers answers to sends
 )
 
 func DecodeState(value []byte) (s State, ok bool) {

@@ -1,9 +1,9 @@
 // Package salvage makes a consistent store of the rows that were read from a damaged one. [DUR-36]
 //
 // It keeps only rows that cannot be computed from others: settings of queues, messages, contents,
-// deliveries, deduplication ids, move tasks, documents and records. From these it computes indexes,
-// segments, groups, low-water keys, counters and the places of moved messages, so damage to those
-// costs nothing. Package verify finds nothing wrong with the result.
+// deliveries, deduplication ids, answers to sends, move tasks, documents and records. From these it
+// computes indexes, segments, groups, low-water keys, counters and the places of moved messages, so
+// damage to those costs nothing. Package verify finds nothing wrong with the result.
 //
 // Reading the damaged store and copying its rows is left to the caller.
 package salvage
@@ -42,7 +42,7 @@ func Takes(k []byte) bool {
 		return len(k) == row.SpacePrefixLen
 	case row.KindMessage, row.KindContent, row.KindDelivery, row.KindStory:
 		return len(k) == row.SeqKeyLen
-	case row.KindDedup:
+	case row.KindDedup, row.KindAgain:
 		return true
 	}
 	return false
@@ -191,6 +191,16 @@ func (s *salvage) fact(f *spaceFacts, k, v []byte) {
 			}
 		}
 		return
+	case row.KindAgain:
+		if _, seq, ok := row.AgainOf(k); ok {
+			f.last = max(f.last, seq)
+			r := row.ReadAgain(v)
+			s.past(r.Base)
+			for a := (row.Again{}); r.Next(&a); {
+				s.past(a.At)
+			}
+		}
+		return
 	case row.KindMessage:
 		if m, _, ok := row.DecodeMeta(row.SeqOf(k), v); ok {
 			s.past(m.Sent, m.Arrived)
@@ -296,6 +306,7 @@ func (s *salvage) space(q *salvagedQueue) {
 	w.st.Settled = row.LastAt(s.sys.Stamp)
 	s.apply() // what was made of the catalogue
 	w.remembered()
+	w.again()
 	w.messages()
 	w.saveGroups()
 	s.apply()

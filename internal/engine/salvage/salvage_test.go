@@ -373,3 +373,54 @@ func TestSalvageOfSchedules(t *testing.T) {
 		t.Errorf("the schedules are %v, want %v", got, want)
 	}
 }
+
+// What can be read of the answers to sends is kept, so that retries are recognized, also when the
+// state of their queue is lost. [AGAIN-4, DUR-36]
+func TestSalvageOfRetries(t *testing.T) {
+	disk := &memoryDisk{store: kv.NewMemory()}
+	w := enginetest.NewWorld(enginetest.Variant{Disk: func() enginetest.Disk { return disk }})
+	p := enginetest.NewPlayer(w)
+	for _, step := range []string{"create q=s", "send q=s body=a call=1 try=1", "send q=s body=b call=2 try=2",
+		"advance 2m", "send q=s body=c call=3 try=1", "advance 2m", "send q=s body=d call=4 try=2"} {
+		if answer, err := p.Play(enginetest.Step{Text: step}); err != nil || strings.Contains(answer, "again") {
+			t.Fatalf("%s: %s%v", step, answer, err)
+		}
+	}
+	sound := rowsIn(disk.store)
+	w.Close()
+	var state string
+	var answers []string
+	for _, k := range keysOf(sound, string(rune(row.FamilySpace))) {
+		switch row.Kind(k[row.SpacePrefixLen-1]) {
+		case row.KindState:
+			state = k
+		case row.KindAgain:
+			answers = append(answers, k)
+		}
+	}
+	if len(answers) != 4 {
+		t.Fatalf("%d rows of answers, want 4", len(answers))
+	}
+	for name, harm := range map[string]func(rowSet){ // order does not matter: each is for itself
+		"nothing": func(rowSet) {},
+		"state":   func(rows rowSet) { delete(rows, state) },
+		"answer":  func(rows rowSet) { rows[answers[1]] = rows[answers[1]][:9] },
+	} {
+		rows := maps.Clone(sound)
+		harm(rows)
+		store, _ := rows.salvage()
+		verify.Verifier{Store: store, Found: func(f verify.Finding) {
+			t.Errorf("%s lost: row %x: %s", name, f.Key, f.Text)
+		}}.Run()
+		got := rowsIn(store)
+		for _, k := range answers {
+			if _, kept := got[k]; kept != (rows[k] == sound[k]) {
+				t.Errorf("%s lost: the row %x is kept: %v", name, k, kept)
+			}
+		}
+		st, _ := row.DecodeState([]byte(got[state]))
+		if st.AgainLate == 0 || st.AgainTo == 0 {
+			t.Errorf("%s lost: first attempts that arrive late are not looked up", name)
+		}
+	}
+}

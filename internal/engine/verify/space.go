@@ -58,6 +58,7 @@ func (a *run) space(name row.QueueName, space uint64) {
 	s.origin()
 	s.elder()
 	s.dedup()
+	s.again()
 	s.owner()
 	s.others()
 	if s.live != s.st.Live || s.delayed != s.st.Delayed || s.inFlight != s.st.InFlight {
@@ -319,7 +320,8 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindLevel+1), Hi: row.SpaceKey(s.space, row.KindFair)},
+		{Lo: row.SpaceKey(s.space, row.KindLevel+1), Hi: row.SpaceKey(s.space, row.KindAgain)},
+		{Lo: row.SpaceKey(s.space, row.KindAgain+1), Hi: row.SpaceKey(s.space, row.KindFair)},
 		{Lo: row.SpaceKey(s.space, row.KindTurn+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {
 			s.say(k, "this row is of no kind that there is")

@@ -164,6 +164,10 @@ func everyKind(t *testing.T) rowMap {
 	r.do(&engine.StartMessageMoveTask{Account: "000000000000", Source: some(arn(auditDead)), Destination: some(arn(auditPlain)), Rate: count(1)})
 	r.do(&engine.MoveStep{})
 	send(auditPlain, 2, engine.Entry{Attributes: []engine.EntryAttribute{{Name: "tenaq.priority", Type: some("Number"), String: some("7")}}})
+	for i := range byte(3) {
+		r.do(&engine.SendMessage{Queue: auditPlain, Draft: engine.NewDraft(engine.Entry{Body: some("attempt")}),
+			Call: engine.Invocation{Hash: engine.HashInvocation([]byte{i}), Later: i == 2}})
+	}
 
 	r.now += 60_000 // another bucket
 	send(auditFIFO, 6, engine.Entry{Group: some("g")})
@@ -219,6 +223,9 @@ func kindOf(k string) string {
 	if kind := row.Kind(k[row.SpacePrefixLen-1]); kind >= row.KindFair {
 		return []string{"fair", "tenant", "waiting", "turn"}[kind-row.KindFair]
 	}
+	if row.Kind(k[row.SpacePrefixLen-1]) == row.KindAgain {
+		return "again"
+	}
 	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner", "level"}[k[row.SpacePrefixLen-1]]
 }
 
@@ -233,7 +240,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "schedule", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "again", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
 	"history index"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -509,6 +516,21 @@ func TestAuditFinds(t *testing.T) {
 			d.At -= row.DedupBucket
 			m[k] = string(d.Encode(nil))
 		}, "and of the time"},
+		{"state that knows of no answers to sends", in(auditPlain, row.KindState), inState(func(s *row.State) { s.AgainTo-- }), "and the state knows of those from"},
+		{"state with an answer after all", in(auditPlain, row.KindState), inState(func(s *row.State) { s.AgainLate += 60_000 }), "came before a first attempt"},
+		{"again of another minute", first("again"), func(m rowMap, k string) {
+			r, a := row.ReadAgain([]byte(m[k])), row.Again{}
+			r.Next(&a)
+			a.At -= row.DedupBucket
+			m[k] = string(row.AppendAgain(row.BeginAgain(nil, a.At), a.At, &a))
+		}, "and of the time"},
+		{"again of a message to come", first("again"), last, "and the next one is to be"},
+		{"again in a FIFO queue", first("again"), func(m rowMap, k string) {
+			fifo := in(auditFIFO, row.KindState)(m)
+			m[fifo[:row.SpacePrefixLen-1]+k[row.SpacePrefixLen-1:]] = m[k]
+		}, "is no standard queue"},
+		{"again of another version", first("again"), version, "this again row cannot be read"},
+		{"again cut", first("again"), cut, "this again row cannot be read"},
 		{"dedup longer", in(auditFIFO, row.KindDedup), longer, "this dedup row cannot be read"},
 		{"origin removed", first("origin"), remove, "it has no origin row"},
 		{"origin of nobody", first("origin"), last, "this origin row stands for nothing"},
@@ -635,10 +657,10 @@ func TestAuditFindsRandomDamage(t *testing.T) {
 			continue
 		}
 		missed[what+", "+kindOf(k)]++
-		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "queue", "elder", "system", "document", "record", "action"}, kindOf(k)) {
+		if what == "row deleted" && !slices.Contains([]string{"secret", "task", "dedup", "again", "queue", "elder", "system", "document", "record", "action"}, kindOf(k)) {
 			t.Errorf("a %s row was deleted and nobody misses it: %x", kindOf(k), k)
 		}
-		if what == "row under another key" && !slices.Contains([]string{"dedup", "task", "queue", "document", "record"}, kindOf(k)) {
+		if what == "row under another key" && !slices.Contains([]string{"dedup", "again", "task", "queue", "document", "record"}, kindOf(k)) {
 			t.Errorf("a second %s row of the same contents as %x is nothing to anybody", kindOf(k), k)
 		}
 	}
