@@ -221,6 +221,8 @@ const (
 	Delayed  State = "delayed"   // its delay ends at VisibleAt
 	// on a FIFO queue: an earlier message of its group is in flight or delayed
 	Blocked State = "blocked"
+	// on a FIFO queue with tenaq:fifo-on-dead-letter: a dead letter holds its group
+	Held State = "held"
 )
 
 // A Message is a message as it stands in its queue.

@@ -31,6 +31,9 @@ func (e *Engine) repeat(q *queue, attempt row.DedupHash, room int64) (again []*m
 			return nil
 		}
 		if m.At <= e.now {
+			if e.group(q, m.Group).row.IsHeld() { // [HOLD-1]
+				return nil
+			}
 			room--
 		}
 		again = append(again, m)

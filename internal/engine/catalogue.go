@@ -152,6 +152,9 @@ func (op *DeleteQueue) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
+	if q.fifo() && !e.letAllGo(q) {
+		return ErrAgain
+	}
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
 	if q.past != nil { // [HIST-4]
 		e.rows.deleteRange(row.WholeHistory(q.row.Incarnation))

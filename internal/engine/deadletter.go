@@ -80,7 +80,13 @@ func (e *Engine) moveDead(from, to *queue, m *message, c *rewritten) {
 		moved.Base = e.now              // [DLQ-26]
 		moved.Dedup = moved.ID.String() // [DLQ-27]
 	}
-	e.hand(from, to, m, moved, row.OutcomeDeadLettered, c)
+	if from.holdsBehind(to) {
+		at := e.slotFor(from, m)
+		e.hand(from, to, m, moved, row.OutcomeDeadLettered, c)
+		e.beginHold(from, to, m, moved, at)
+	} else {
+		e.hand(from, to, m, moved, row.OutcomeDeadLettered, c)
+	}
 	e.tally(from).DeadLetters.Add(1)
 	if !to.exhausted(moved) || e.deadTarget(to) == nil { // [DLQ-36]
 		e.stir(to)
@@ -130,6 +136,7 @@ func (e *Engine) transferAs(
 	before, told := balanceOf(from, to), e.storyOf(from, m)
 	e.countTimeout(from, m)
 	e.keep(from, m, c.carried)
+	held := e.carryHold(from, to, m, moved)
 	e.remove(from, m, ending{kind, to.name})
 	moved.Seq = to.st.NextSeq
 	moved.Away, moved.Fence = true, m.Fence+uint64(m.Delivery.Generation) // [ID-4]
@@ -139,6 +146,9 @@ func (e *Engine) transferAs(
 		e.setStory(to, moved, told)
 	}
 	e.enter(to, moved, c.content)
+	if held != nil {
+		e.keepHold(to, m.Seq, moved, held)
+	}
 	before.check()
 	e.tally(to).Arrived.Add(1)
 }

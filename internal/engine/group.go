@@ -12,6 +12,8 @@ import (
 // can be received of it depends on its first message: if that is hidden, the group is locked,
 // however many messages wait behind it. [FIFO-17]
 //
+// A dead letter may hold a group. [HOLD-1] File held.go says how.
+//
 // So the group row knows the first message and the number of messages, every other message has a
 // line row, and the head index has one entry per group: the place of its first message in time. A
 // receive finds its groups in the head index alone. A locked group with a million messages costs it
@@ -42,7 +44,9 @@ func (e *Engine) group(q *queue, name string) *group {
 		var ok bool
 		if g.row, ok = read(&e.rows, "group", k, row.DecodeGroup); ok {
 			g.stored = g.row
-			g.lines = append(g.lines, g.row.First)
+			if g.lines = g.row.Ahead(); len(g.lines) == 0 && g.row.Count > 0 {
+				g.lines = append(g.lines, g.row.First)
+			}
 		}
 		q.groups.put(g.name, g)
 	}
@@ -67,14 +71,14 @@ func (e *Engine) saveGroups(q *queue) {
 	for _, g := range q.changed {
 		g.changed = false
 		now, old := &g.row, &g.stored
-		if old.Count > 0 && (now.Count == 0 || now.Class != old.Class || now.Pos() != old.Pos()) {
+		if old.Exists() && (!now.Exists() || now.Class != old.Class || now.Pos() != old.Pos()) {
 			e.rows.delete(row.HeadRows[old.Class].Key(space, old.Pos()))
 		}
 		switch {
-		case now.Count == 0 && old.Count > 0:
+		case !now.Exists() && old.Exists():
 			e.rows.delete(row.GroupKey(space, g.name))
-		case now.Count > 0:
-			if old.Count == 0 || now.Class != old.Class || now.Pos() != old.Pos() {
+		case now.Exists():
+			if !old.Exists() || now.Class != old.Class || now.Pos() != old.Pos() {
 				e.rows.set(row.HeadRows[now.Class].Key(space, now.Pos()),
 					row.EncodeHead(e.rows.scratch(), g.name))
 			}
@@ -90,12 +94,19 @@ const linesMax = 256
 
 // loadLines makes sure that the first n messages of a group are in memory, or all of them.
 func (e *Engine) loadLines(q *queue, g *group, n int) {
+	ahead := g.row.Ahead()
+	if len(g.lines) < len(ahead) {
+		g.lines = ahead
+	}
 	if n > 1 && len(g.lines) == 1 && g.row.Count == 2 && g.row.Last.Seq != 0 {
 		g.lines = append(g.lines, g.row.Last)
 	}
 	for len(g.lines) < n && !g.whole() {
 		limit := max(n-len(g.lines), min(e.cfg.Window, linesMax))
-		from := g.lines[len(g.lines)-1].Seq + 1
+		from := uint64(0)
+		if len(g.lines) > len(ahead) {
+			from = g.lines[len(g.lines)-1].Seq + 1
+		}
 		rows := row.LineSpan(q.row.Space, g.name, from)
 		scan := e.rows.store.Scan
 		if g.written == e.rows.applies { // in the open batch may be lines of this group
@@ -126,8 +137,12 @@ func (e *Engine) join(q *queue, m *message) {
 	if m.hasDelivery {
 		g.row.Placed = m.Seq
 	}
+	if m.back != (row.Slot{}) {
+		e.rejoin(q, g, l, m.back)
+		return
+	}
 	g.row.Last = l
-	if g.row.Count == 0 {
+	if !g.row.Exists() {
 		g.row.Founder = m.Seq
 		g.lines = append(g.lines[:0], l)
 		g.row.Count = 1
@@ -136,6 +151,9 @@ func (e *Engine) join(q *queue, m *message) {
 	}
 	e.rows.set(row.LineKey(q.row.Space, g.name, m.Seq), row.EncodeLine(e.rows.scratch(), l.Sent))
 	g.written = e.rows.applies
+	if g.row.Count == 0 { // it is held
+		g.row.First = l
+	}
 	if g.whole() && len(g.lines) < linesMax {
 		g.lines = append(g.lines, l)
 	}
@@ -146,18 +164,23 @@ func (e *Engine) join(q *queue, m *message) {
 // lead makes the first line of a group its head. M is its message, nil if it was never handed out.
 func (e *Engine) lead(q *queue, g *group, m *message) {
 	g.row.First = g.lines[0]
+	q.change(g)
+	if g.row.IsHeld() {
+		return
+	}
 	g.row.Class, g.row.At = row.HeadFresh, g.row.First.Sent
 	if m != nil && m.hasDelivery {
 		g.row.Class, g.row.At = row.HeadPlaced, m.At
 	}
 	q.heads[g.row.Class].insert(g.row.Pos(), g.name)
-	q.change(g)
 }
 
 // unlead takes a group out of the head index.
 func (e *Engine) unlead(q *queue, g *group) {
-	q.heads[g.row.Class].remove(g.row.Pos())
 	q.change(g)
+	if g.row.Class != row.HeadHeld {
+		q.heads[g.row.Class].remove(g.row.Pos())
+	}
 }
 
 // placed notes that a message of a group has been given a place in due.
@@ -188,7 +211,9 @@ func (e *Engine) leave(q *queue, m *row.Meta) {
 	if g.row.Count == 0 {
 		broken("queue %s: message %d leaves the empty group %s", q.name.Name, m.Seq, g.name)
 	}
-	if m.Seq != g.row.Founder {
+	if i := g.row.SlotOf(0, m.Seq); i >= 0 {
+		g.row.Front = slices.Delete(slices.Clone(g.row.Front), i, i+1)
+	} else if m.Seq != g.row.Founder {
 		e.rows.delete(row.LineKey(q.row.Space, g.name, m.Seq))
 		g.written = e.rows.applies
 	}
@@ -209,6 +234,7 @@ func (e *Engine) leave(q *queue, m *row.Meta) {
 	e.unlead(q, g)
 	g.lines = g.lines[1:]
 	if g.row.Count--; g.row.Count == 0 {
+		g.row.First = row.Line{}
 		return
 	}
 	if len(g.lines) == 0 {

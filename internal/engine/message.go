@@ -22,6 +22,9 @@ type message struct {
 	// inside says of a message of a standard queue that was never handed out that others before it
 	// may stay fresh when it is removed.
 	inside  bool
+	held    *row.Hold // which group it holds, as of the turn heldIn; noHold for none
+	heldIn  uint64
+	back    row.Slot // of the dead letter in its place of whose slot it enters; zero for none
 	remains *remains // what its outcome keeps, from prepareEnd until the message is removed
 }
 

@@ -119,6 +119,9 @@ func (e *Engine) prepareNacks(q *queue, entries []NackEntry) {
 			if m, err := e.resolve(q, &entries[i].Handle); err == nil && m != nil {
 				e.needMeta(q, m)
 				e.prepareLeave(q, m, len(entries))
+				if q.ext.HoldGroup {
+					e.prepareHold(q, m, len(entries))
+				}
 			}
 		}
 	}

@@ -42,7 +42,7 @@ const (
 )
 
 // A MessageState says whether a message can be received now, and if not, why. SQS counts blocked
-// messages as visible.
+// messages and held ones as visible.
 type MessageState string
 
 // The states of a message. [PEEK-2]
@@ -52,11 +52,14 @@ const (
 	StateDelayed  MessageState = "delayed"
 	// of a FIFO queue: behind another of its group that is in flight or delayed
 	StateBlocked MessageState = "blocked"
+	// of a FIFO queue: in a group that a dead letter holds [HOLD-10]
+	StateHeld MessageState = "held"
 )
 
 // Known reports whether the state is one that messages can have.
 func (s MessageState) Known() bool {
-	return s == StateVisible || s == StateInFlight || s == StateDelayed || s == StateBlocked
+	return s == StateVisible || s == StateInFlight || s == StateDelayed || s == StateBlocked ||
+		s == StateHeld
 }
 
 // A Peeked is a message as Peek shows it. Times are in Unix milliseconds. Read its content with
@@ -93,7 +96,7 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 		return errValue(cmp.Or(op.At, op.After), name, "It is not a place in this queue.")
 	case op.State != "" && !op.State.Known():
 		return errValue(string(op.State), "state",
-			"Must be visible, in_flight, delayed or blocked.")
+			"Must be visible, in_flight, delayed, blocked or held.")
 	case op.Max < 1 || op.Max > PeekMax:
 		return errNumber(int64(op.Max), "limit", "Must be between 1 and 100.")
 	}
@@ -101,7 +104,7 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 		return ErrAgain
 	}
 	op.Messages, op.Next = nil, ""
-	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]uint64)}
+	p := peek{Peek: op, e: e, q: q, place: after, looks: peekLooks, gates: make(map[string]gate)}
 	if more := p.run(); op.At != "" {
 		op.Messages = slices.DeleteFunc(op.Messages, func(m Peeked) bool {
 			return m.Place != op.At
@@ -115,7 +118,7 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 // look shows one message as Peek does; false if it is not there.
 func (e *Engine) look(q *queue, seq uint64) (found Peeked, ok bool) {
 	one := peek{Peek: &Peek{Max: 1}, e: e, q: q, place: seq - 1, looks: 1,
-		gates: make(map[string]uint64)}
+		gates: make(map[string]gate)}
 	metas, _ := one.metas(seq, seq+1)
 	if len(metas) == 0 {
 		return found, false
@@ -131,10 +134,10 @@ type peek struct {
 	e *Engine
 	q *queue
 
-	place uint64            // what has been looked at, up to and including this number
-	looks int               // how many messages may still be looked at
-	bytes int64             // of what was found
-	gates map[string]uint64 // by group
+	place uint64          // what has been looked at, up to and including this number
+	looks int             // how many messages may still be looked at
+	bytes int64           // of what was found
+	gates map[string]gate // by group
 }
 
 // run fills the page and reports whether there may be more behind it.
@@ -237,21 +240,40 @@ func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 		found.State = StateDelayed
 	case found.VisibleAt > p.e.now:
 		found.State = StateInFlight
-	case p.q.fifo() && m.Seq > p.gate(m.Group):
-		found.State = StateBlocked
+	case p.q.fifo():
+		found.State = p.gate(m.Group).state(m.Seq)
 	}
 	return found
 }
 
-// gate returns the number of the message behind which no message of its group can be received now;
-// noGate if there is none.
-func (p *peek) gate(group string) uint64 {
-	gate, ok := p.gates[group]
-	if !ok {
-		gate = p.findGate(group)
-		p.gates[group] = gate
+// A gate says which messages of a group can be received now, hidden ones aside.
+type gate struct {
+	behind uint64   // no message with a number above; noGate if there is no bound
+	ahead  []uint64 // the messages in front of all others, in order
+	open   int      // only so many of these are not blocked; if they are fewer, the others are
+	held   bool
+}
+
+// state returns the state of a message that is not hidden.
+func (g gate) state(seq uint64) MessageState {
+	i := slices.Index(g.ahead, seq)
+	switch {
+	case g.held:
+		return StateHeld
+	case i > g.open, i < 0 && g.open < len(g.ahead), i < 0 && seq > g.behind:
+		return StateBlocked
 	}
-	return gate
+	return StateVisible
+}
+
+// gate returns the gate of a group.
+func (p *peek) gate(group string) gate {
+	g, ok := p.gates[group]
+	if !ok {
+		g = p.findGate(group)
+		p.gates[group] = g
+	}
+	return g
 }
 
 const noGate = ^uint64(0)
@@ -265,12 +287,19 @@ const gateLooks = 100
 // takes messages from the front of a group [FIFO-17] and no message enters there. Delayed messages
 // are among the last ones, and block only messages that came behind them with a place of their own,
 // such as dead letters. A delayed message behind more than gateLooks of these is not found.
-func (p *peek) findGate(group string) uint64 {
+func (p *peek) findGate(group string) (g gate) {
 	e, delay := p.e, p.q.row.Attributes.Delay()
 	k := row.GroupKey(p.q.row.Space, group)
 	stored, ok := read(&e.rows, "group", k, row.DecodeGroup)
 	if !ok {
 		e.rows.damaged("group", k)
+	}
+	if g.behind, g.held = noGate, stored.IsHeld(); g.held {
+		return g
+	}
+	if len(stored.Front) > 0 {
+		p.findAhead(&g, group, &stored)
+		return g
 	}
 	at := stored.At
 	if stored.Class == row.HeadFresh {
@@ -278,16 +307,30 @@ func (p *peek) findGate(group string) uint64 {
 	}
 	switch {
 	case at > e.now:
-		return stored.First.Seq
+		g.behind = stored.First.Seq
+		return g
 	case stored.Placed <= stored.First.Seq:
-		return noGate // behind the first are only messages that were never handed out
+		return g // behind the first are only messages that were never handed out
 	}
 	second, delayed := stored.First.Seq+1, p.q.st.Counted.Lo
-	gate := p.firstHidden(group, &stored, second, sqslimits.ReceiveMax-1)
-	if gate == noGate && delay > 0 && stored.Placed > delayed {
-		gate = p.firstHidden(group, &stored, max(second, delayed), gateLooks)
+	g.behind = p.firstHidden(group, &stored, second, sqslimits.ReceiveMax-1)
+	if g.behind == noGate && delay > 0 && stored.Placed > delayed {
+		g.behind = p.firstHidden(group, &stored, max(second, delayed), gateLooks)
 	}
-	return gate
+	return g
+}
+
+// findAhead is findGate for a group with messages in front of all others, where those in flight
+// are.
+func (p *peek) findAhead(g *gate, group string, stored *row.Group) {
+	delay := p.q.row.Attributes.Delay()
+	g.open = len(stored.Front)
+	for i, s := range stored.Front {
+		if g.ahead = append(g.ahead, s.Seq); p.hidden(s.Seq, s.Sent+delay, stored.Placed) {
+			g.open = min(g.open, i)
+		}
+	}
+	g.behind = p.firstHidden(group, stored, 0, gateLooks)
 }
 
 // firstHidden returns the first message of a group, from a number on, that is in flight or delayed.

@@ -6,17 +6,18 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// PeekGroups shows the message groups of a FIFO queue: first those that are locked, because their
-// first message is in flight or delayed, by the time at which it will be receivable; then the
-// others, those handed out before by the time since which they can be received again, and the rest
-// by the time of the send. Like a Peek, it changes no answer. [V1-10]
+// PeekGroups shows the message groups of a FIFO queue: first those that dead letters hold, by the
+// time since which they do [HOLD-10]; then those that are locked, because their first message is in
+// flight or delayed, by the time at which it will be receivable; then the others, those handed out
+// before by the time since which they can be received again, and the rest by the time of the send.
+// Like a Peek, it changes no answer. [V1-10]
 //
 // A page is a part of this order as it was at the first page. A group whose first message stays the
 // same is met once. The work of a page depends on its length alone.
 type PeekGroups struct {
 	Queue  QueueName
 	Group  string // only this group; empty for all
-	Locked bool   // only locked groups
+	Locked bool   // only held and locked groups
 	After  string // Next of the page before; empty to begin with the first
 	Max    int    // groups of a page, at most PeekMax
 
@@ -29,10 +30,18 @@ type PeekGroups struct {
 type PeekedGroup struct {
 	Group     string
 	State     MessageState // of its first message
-	VisibleAt int64        // when that is or was receivable, in Unix milliseconds
+	VisibleAt int64        // when that is or was receivable, or since when the group is held
 	Wait      int64        // for how many milliseconds it is not
 	Messages  uint64       // of the group, the first one included
-	First     Delivery
+	First     Delivery     // zero if there is none, which only a held group can have
+	HeldBy    []Holder     // in the order of the group
+}
+
+// A Holder is a dead letter that holds a group.
+type Holder struct {
+	Queue   QueueName // that it is in
+	ID      MessageID
+	Lineage MessageID
 }
 
 func (op *PeekGroups) apply(e *Engine, _ *Command) *Error {
@@ -84,12 +93,24 @@ func (op *PeekGroups) show(e *Engine, q *queue, name string, stored *row.Group) 
 		found.VisibleAt += q.row.Attributes.Delay()
 	}
 	found.Wait = max(found.VisibleAt-e.now, 0)
+	for _, s := range stored.Front {
+		if s.Dead() {
+			found.HeldBy = append(found.HeldBy, e.holder(s))
+		}
+	}
+	if stored.Count == 0 {
+		found.State = StateHeld
+		op.Groups = append(op.Groups, found)
+		return
+	}
 	seq, v := stored.First.Seq, row.Delivery{}
-	if stored.Class == row.HeadPlaced {
+	if stored.Class != row.HeadFresh {
 		v, _ = read(&e.rows, "delivery", row.SeqKey(q.row.Space, row.KindDelivery, seq),
 			row.DecodeDelivery)
 	}
 	switch {
+	case stored.Class == row.HeadHeld:
+		found.State = StateHeld
 	case found.VisibleAt <= e.now:
 	case stored.Class == row.HeadPlaced && v.Kind != row.DueDelayed:
 		found.State = StateInFlight
@@ -106,6 +127,17 @@ func (op *PeekGroups) show(e *Engine, q *queue, name string, stored *row.Group) 
 	op.Groups = append(op.Groups, found)
 }
 
+// holder shows the dead letter of a slot.
+func (e *Engine) holder(s row.Slot) (h Holder) {
+	h.Queue, _ = read(&e.rows, "owner", row.OwnerKey(s.Space), row.DecodeOwner)
+	k := row.SeqKey(s.Space, row.KindMessage, s.Seq)
+	if value, ok := e.rows.get(k); ok {
+		m := e.decodeMeta(k, value)
+		h.ID, h.Lineage = m.ID, m.Lineage
+	}
+	return h
+}
+
 // A groupPlace is a place in the order of groups at a moment.
 type groupPlace struct {
 	part   byte  // of groupParts
@@ -118,7 +150,8 @@ type groupPlace struct {
 var groupParts = [...]struct {
 	class  row.HeadClass
 	locked bool
-}{{row.HeadPlaced, true}, {row.HeadFresh, true}, {row.HeadPlaced, false}, {row.HeadFresh, false}}
+}{{row.HeadHeld, true}, {row.HeadPlaced, true}, {row.HeadFresh, true}, {row.HeadPlaced, false},
+	{row.HeadFresh, false}}
 
 // headsFrom reads up to limit groups behind a place, moves the place behind them, and reports
 // whether there are others.
@@ -135,13 +168,15 @@ func (e *Engine) headsFrom(
 			border = row.LastAt(at.fresh)
 		}
 		from := at.behind
-		switch low := q.st.HeadLow[part.class]; {
+		switch {
 		case from != (row.Pos{}):
 			from = from.Next()
+		case part.class == row.HeadHeld:
 		case part.locked:
 			from = border.Next()
 		default:
-			from = low // the rows before it are the tombstones of everything deleted
+			// The rows before it are the tombstones of everything deleted.
+			from = q.st.HeadLow[part.class]
 		}
 		index := &row.HeadRows[part.class]
 		for k, v := range e.scan(index.From(q.row.Space, from)) {

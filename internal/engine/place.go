@@ -181,6 +181,7 @@ func (e *Engine) remove(q *queue, m *message, end ending) {
 	}
 	if q.fifo() {
 		e.needMeta(q, m)
+		e.letGo(q, m)
 		e.leave(q, &m.Meta)
 	}
 	e.rows.deleteOnce(e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq))

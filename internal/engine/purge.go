@@ -20,6 +20,9 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) *Error {
 	}
 	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts
 	// as the handle of a deleted message. [PURGE-5]
+	if q.fifo() && !e.letAllGo(q) {
+		return ErrAgain
+	}
 	e.rows.deleteRange(row.WholeSpace(q.row.Space))
 	q.setSpace(e.sys.takeSpace(), e.now)
 	e.own(q.row.Space, q.name)

@@ -55,7 +55,7 @@ type queue struct {
 
 // fifoWindows are what only a FIFO queue has in memory: windows on its heads, and groups.
 type fifoWindows struct {
-	heads      [2]window[string]
+	heads      [row.HeadHeld]window[string] // none of held groups, which no receive looks at
 	groups     lately[string, *group]
 	usedGroups []*group // in this turn
 	lineRoom   int      // for how many lines the groups have memory

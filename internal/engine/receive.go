@@ -312,11 +312,18 @@ func (e *Engine) pick(q *queue, op *ReceiveMessage, want int) (f found) {
 			}
 			return walkPast
 		}
+		holds := q.holdsBehind(f.target)
+		if holds && !e.isFirst(q, m) {
+			return walkPast // [HOLD-2]
+		}
 		if size += m.Size; len(f.dead) == movesMax || len(f.dead) > 0 && size > moveBytesMax {
 			f.more, f.stopped = true, m.Group
 			return walkEnd
 		}
-		f.dead = append(f.dead, m)
+		if f.dead = append(f.dead, m); holds {
+			e.prepareHold(q, m, 1)
+			return walkPast
+		}
 		return walkGone
 	})
 	if len(f.dead) > 0 {

@@ -7,19 +7,21 @@ import (
 
 // ReleaseGroup makes the messages of a group that are in flight receivable at once, for an operator
 // whose consumer hangs. The receives stay counted, and the handles of these deliveries end, so the
-// hanging consumer cannot delete what another one receives now. [V1-11]
+// hanging consumer cannot delete what another one receives now. [V1-11] If dead letters hold the
+// group, that ends. [HOLD-6]
 type ReleaseGroup struct {
 	Queue QueueName
 	Group string
 
-	Released int // the answer: how many messages
+	// The answer: how many messages, and how many dead letters held the group until now.
+	Released, Holds int
 }
 
 // Class makes it as important as a visibility change, which it is.
 func (*ReleaseGroup) Class() Class { return ClassVisibility }
 
 func (op *ReleaseGroup) apply(e *Engine, _ *Command) *Error {
-	op.Released = 0
+	op.Released, op.Holds = 0, 0
 	q, err := e.lookup(op.Queue)
 	switch {
 	case err != nil:
@@ -30,7 +32,7 @@ func (op *ReleaseGroup) apply(e *Engine, _ *Command) *Error {
 		return ErrAgain
 	}
 	g := e.group(q, op.Group)
-	if g.row.Count == 0 {
+	if !g.row.Exists() {
 		return errValue(op.Group, "group", "The group has no messages: list the groups of the queue.")
 	}
 	// Only the first messages can be in flight: those that one receive took from the front.
@@ -48,6 +50,7 @@ func (op *ReleaseGroup) apply(e *Engine, _ *Command) *Error {
 		m.Changed, m.Kind, m.At = true, row.DueReturned, e.now
 		e.schedule(q, m) // the grace after a crash may have hidden it for longer than hide allows
 	}
+	op.Holds = e.free(q, g)
 	if op.Released = len(held); op.Released > 0 {
 		e.stir(q)
 	}

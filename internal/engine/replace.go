@@ -114,7 +114,7 @@ func (e *Engine) replaceable(q *queue, seq uint64, h *Handle) (*row.Meta, *Error
 		return &m.Meta, nil
 	}
 	one := peek{Peek: &Peek{Max: 1}, e: e, q: q, place: seq - 1, looks: 1,
-		gates: make(map[string]uint64)}
+		gates: make(map[string]gate)}
 	metas, _ := one.metas(seq, seq+1)
 	if len(metas) == 0 || metas[0].Expired(e.now, q.row.Attributes.Retention()) {
 		return nil, refuse(CodeNoResource, "The message is gone: it was deleted, moved or has "+

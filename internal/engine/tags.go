@@ -106,6 +106,10 @@ func (e *Engine) retag(q *queue, tags []Tag) *Error {
 		(!e.settled(q) || !fair && !e.endFair(q)) {
 		return ErrAgain
 	}
+	if _, holds := searchTag(tags, extension.OnDeadLetter); !holds && q.ext.HoldGroup &&
+		!e.freeAll(q) {
+		return ErrAgain
+	}
 	old := q.row.Tags
 	q.row.Tags = tags
 	e.applyExtensions(q)

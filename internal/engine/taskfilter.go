@@ -110,7 +110,7 @@ func (e *Engine) selectFrom(
 ) *selection {
 	// As many messages are read at a time as fit on a page.
 	p := peek{Peek: &Peek{Max: PeekMax}, e: e, q: q, place: place, looks: taskLooks,
-		gates: make(map[string]uint64)}
+		gates: make(map[string]gate)}
 	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads,
 		sources: sources}
 }

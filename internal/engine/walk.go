@@ -165,6 +165,9 @@ func (e *Engine) headExpired(q *queue, g *group) bool {
 
 // walkGroup visits the messages of one group.
 func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message) verdict) verdict {
+	if g.row.IsHeld() {
+		return walkPast
+	}
 	retention := q.row.Attributes.Retention()
 	for k := 0; uint64(k) < g.row.Count; k++ {
 		e.loadLines(q, g, k+1)

@@ -74,6 +74,17 @@ var each = map[string]switched{
 		n.put(url, "g", "d2", "two")
 		return unless(len(n.take(url, 20, 600)) == 1, "more than one message of the group is in flight")
 	}},
+	extension.OnDeadLetter: {value: "hold-group", fifo: true, sees: func(n *node, url string) string {
+		dead := n.arn(n.fifo("letters-of-held.fifo"))
+		if _, err := n.SetQueueAttributes(n.t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: &url,
+			Attributes: map[string]string{"RedrivePolicy": redrive(dead, 1)}}); err != nil {
+			return err.Error()
+		}
+		n.put(url, "g", "d1", "one")
+		n.exhaust(url, 1)
+		n.put(url, "g", "d2", "two")
+		return unless(len(n.take(url, 0, 600)) == 0, "the message behind a dead letter is delivered")
+	}},
 	extension.Paused: {value: "true", sees: func(n *node, url string) string {
 		n.send(url, "held")
 		return unless(len(n.take(url, 0, 600)) == 0, "a paused queue delivers")

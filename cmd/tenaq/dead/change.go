@@ -150,7 +150,7 @@ type taskFlags struct {
 
 // about names the messages.
 const selecting = `Without --yes it only counts the messages and shows three of them. Flags
-select messages; one that is in flight, delayed or blocked stays. The task looks
+select messages; one in flight, delayed, blocked or held stays. The task looks
 at each message once, the oldest or the newest first, and leaves later arrivals
 alone.
 

@@ -31,6 +31,7 @@ Messages are listed in the order in which they entered the queue, with a state:
   in_flight  received, and hidden until its visibility timeout ends
   delayed    hidden until its delay ends
   blocked    waits in a FIFO queue for an earlier message of its group
+  held       waits for a dead letter of its group (see tenaq group list)
 
 The table shows why a message failed, if its consumer said so when it gave the
 message back. For a message that a tenaq worker gave up, it also shows the key
@@ -73,7 +74,7 @@ message to the dead-letter queue.`,
 	cli.Number(flags, &f.limit, "limit", 20, 1, cli.PeekLimitMax,
 		"maximum `number` of messages or queues")
 	flags.BoolVar(&f.bodies, "body", false, "show bodies: first characters, or 1 MiB with --json")
-	cli.Completes(cmd, "state", "visible", "in_flight", "delayed", "blocked")
+	cli.Completes(cmd, "state", "visible", "in_flight", "delayed", "blocked", "held")
 	flags.StringVar(&f.after, "after", "", "continue at this `place`, printed before")
 	return cmd
 }

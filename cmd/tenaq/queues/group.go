@@ -2,6 +2,7 @@ package queues
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -21,7 +22,9 @@ func NewGroupCmd(a *cli.App) *cobra.Command {
 hangs.
 
 While the first message of a group is in flight or delayed, the group is locked:
-its other messages wait, however many there are. This needs a tenaq server.`,
+its other messages wait, however many there are. On a queue with the tag
+tenaq:fifo-on-dead-letter, dead letters hold their groups, until they are back,
+deleted or moved elsewhere. This needs a tenaq server.`,
 		Example: `  tenaq group list orders.fifo --locked
   tenaq group release orders.fifo customer-7`,
 	}
@@ -49,6 +52,28 @@ type groupView struct {
 	Sent      time.Time `json:"sent"`
 	Receives  int64     `json:"receiveCount"`
 	Lineage   string    `json:"lineageId"`
+
+	HeldBy []holderView `json:"heldBy,omitempty"`
+}
+
+// A holderView is a dead letter that holds a group.
+type holderView struct {
+	Queue     string `json:"queue"`
+	MessageID string `json:"messageId"`
+	Lineage   string `json:"lineageId"`
+}
+
+// opens says when a group opens.
+func (g *groupView) opens() string {
+	switch {
+	case len(g.HeldBy) == 1:
+		return "after " + g.HeldBy[0].MessageID + " in " + g.HeldBy[0].Queue
+	case len(g.HeldBy) > 1:
+		return fmt.Sprintf("after %d dead letters in %s", len(g.HeldBy), g.HeldBy[0].Queue)
+	case g.WaitMS > 0:
+		return "in " + cli.RoughDuration(time.Duration(g.WaitMS)*time.Millisecond)
+	}
+	return "open"
 }
 
 // groupPage is how many groups are asked for at a time.
@@ -60,12 +85,12 @@ func newGroupListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list QUEUE",
 		Aliases: []string{"ls"},
-		Short:   "List message groups, locked ones first",
-		Long: `List the message groups of a FIFO queue, locked ones first, by the time at which
-they open.
+		Short:   "List message groups, held and locked ones first",
+		Long: `List the message groups of a FIFO queue: those that dead letters hold, then
+locked ones by the time at which they open, then the others.
 
-  STATE     of the first message: visible, in_flight or delayed
-  OPENS     when the first message can be received
+  STATE     of the first message: visible, in_flight or delayed; or held
+  OPENS     when the first message can be received, or after which dead letter
   MESSAGES  of the group
   RECEIVES  of the first message`,
 		Example: `  tenaq group list orders.fifo
@@ -94,7 +119,7 @@ they open.
 			return printGroups(a, &list)
 		}),
 	}
-	cmd.Flags().BoolVar(&locked, "locked", false, "list only locked groups")
+	cmd.Flags().BoolVar(&locked, "locked", false, "list only held and locked groups")
 	cli.Number(cmd.Flags(), &limit, "limit", 50, 1, cli.PeekLimitMax,
 		"maximum `number` of groups")
 	return cmd
@@ -110,11 +135,7 @@ func printGroups(a *cli.App, list *groupList) error {
 	}
 	table := cli.Table{Head: []string{"GROUP", "STATE", "OPENS", "MESSAGES", "RECEIVES"}}
 	for _, g := range list.Groups {
-		opens := "open"
-		if g.WaitMS > 0 {
-			opens = "in " + cli.RoughDuration(time.Duration(g.WaitMS)*time.Millisecond)
-		}
-		table.Rows = append(table.Rows, []string{g.Group, g.State, opens,
+		table.Rows = append(table.Rows, []string{g.Group, g.State, g.opens(),
 			strconv.FormatInt(g.Messages, 10), strconv.FormatInt(g.Receives, 10)})
 	}
 	if err := a.PrintTable(table); err != nil {
@@ -129,19 +150,23 @@ func printGroups(a *cli.App, list *groupList) error {
 func newGroupReleaseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release QUEUE GROUP",
-		Short: "Make the messages of a group that are in flight receivable",
+		Short: "Make the messages of a group receivable, and end its hold",
 		Long: `Make the messages of a group that are in flight receivable at once, because
-their consumer hangs.
+their consumer hangs. If dead letters hold the group, the hold ends.
 
 The next consumer receives them again. Their receives stay counted. The receipt
 handles of the consumer that hangs end, so it can delete nothing any more: but
-what it does elsewhere, it may still do.`,
+what it does elsewhere, it may still do.
+
+The dead letters stay where they are. One that is moved back later comes last in
+its group. To keep the order, move it back instead: tenaq dead redrive.`,
 		Example: `  tenaq group release orders.fifo customer-7`,
 		Args:    cli.Wants(2, 2),
 		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
 			path := "/queues/" + url.PathEscape(cli.QueueNameOf(args[0])) + "/groups/release"
 			var done struct {
-				Released int64 `json:"released"`
+				Released    int64 `json:"released"`
+				DeadLetters int64 `json:"deadLetters"`
 			}
 			if err := v.Post(ctx, "release a group of", args[0], path,
 				map[string]string{"group": args[1]}, &done); err != nil {
@@ -151,6 +176,10 @@ what it does elsewhere, it may still do.`,
 				return a.PrintJSON(done)
 			}
 			a.Note("released %s of %s", cli.Counted(done.Released, "message", "messages"), args[1])
+			if done.DeadLetters > 0 {
+				a.Note("%s is no longer held by %s", args[1],
+					cli.Counted(done.DeadLetters, "dead letter", "dead letters"))
+			}
 			return nil
 		}),
 	}

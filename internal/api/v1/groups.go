@@ -11,16 +11,25 @@ type groupList struct {
 // A group is a message group of a FIFO queue.
 type group struct {
 	Group     string              `json:"group"`
-	State     engine.MessageState `json:"state" enum:"visible,in_flight,delayed" doc:"of its first message; the group is locked unless that is visible"`
-	VisibleAt *string             `json:"visibleAt" doc:"when its first message is or was receivable"`
+	State     engine.MessageState `json:"state" enum:"visible,in_flight,delayed,held" doc:"of its first message; the group is locked unless that is visible; held: dead letters hold the group"`
+	VisibleAt *string             `json:"visibleAt" doc:"when its first message is or was receivable; since when it is held"`
 	WaitMS    int64               `json:"waitMs" doc:"until then, by the clock of the server"`
 	Messages  uint64              `json:"messages"`
 
-	// its first message
-	ID       string  `json:"messageId"`
+	// its first message; absent if a held group has none
+	ID       string  `json:"messageId,omitempty"`
 	Sent     *string `json:"sent"`
 	Receives uint32  `json:"receiveCount"`
-	Lineage  string  `json:"lineageId"`
+	Lineage  string  `json:"lineageId,omitempty"`
+
+	HeldBy []holder `json:"heldBy,omitempty" doc:"the dead letters that hold the group, in its order"`
+}
+
+// A holder is a dead letter that holds a group.
+type holder struct {
+	Queue   string `json:"queue" doc:"the dead-letter queue that it is in"`
+	ID      string `json:"messageId"`
+	Lineage string `json:"lineageId"`
 }
 
 type groupsIn struct {
@@ -40,12 +49,17 @@ func (c *call) groups(in groupsIn) (list groupList, err error) {
 	}
 	list = groupList{Groups: []group{}, Next: op.Next}
 	for _, g := range op.Groups {
-		list.Groups = append(list.Groups, group{
-			Group: g.Group, State: g.State, VisibleAt: timeText(g.VisibleAt), WaitMS: g.Wait,
-			Messages: g.Messages,
-			ID:       g.First.ID.String(), Sent: timeText(g.First.Sent), Receives: g.First.Receives,
-			Lineage: g.First.Lineage.String(),
-		})
+		shown := group{Group: g.Group, State: g.State, VisibleAt: timeText(g.VisibleAt),
+			WaitMS: g.Wait, Messages: g.Messages}
+		if g.Messages > 0 {
+			shown.ID, shown.Lineage = g.First.ID.String(), g.First.Lineage.String()
+			shown.Sent, shown.Receives = timeText(g.First.Sent), g.First.Receives
+		}
+		for _, h := range g.HeldBy {
+			shown.HeldBy = append(shown.HeldBy, holder{h.Queue.Name, h.ID.String(),
+				h.Lineage.String()})
+		}
+		list.Groups = append(list.Groups, shown)
 	}
 	return list, nil
 }
@@ -58,11 +72,12 @@ type releaseIn struct {
 // A released is the answer to POST /v1/queues/{queue}/groups/release.
 type released struct {
 	Released int `json:"released" doc:"messages that are receivable now and were in flight"`
+	Holds    int `json:"deadLetters,omitempty" doc:"dead letters that held the group until now"`
 }
 
 // releaseGroup answers POST /v1/queues/{queue}/groups/release. [V1-11]
 func (c *call) releaseGroup(in releaseIn) (released, error) {
 	op := &engine.ReleaseGroup{Queue: c.queue(in.Queue), Group: in.Group}
 	err := c.do(op)
-	return released{op.Released}, err
+	return released{op.Released, op.Holds}, err
 }

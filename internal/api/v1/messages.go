@@ -71,7 +71,7 @@ type message struct {
 
 type messagesIn struct {
 	Queue string `path:"queue"`
-	State string `query:"state" enum:"visible,in_flight,delayed,blocked"`
+	State string `query:"state" enum:"visible,in_flight,delayed,blocked,held"`
 	After string `query:"after" doc:"next of the page before"`
 	At    string `query:"at" doc:"place of a message, to look at that one alone"`
 	Limit int    `query:"limit" range:"1,100" default:"20"`

@@ -50,7 +50,7 @@ type queue struct {
 	Name          string       `json:"name"`
 	URL           string       `json:"url"`
 	FIFO          bool         `json:"fifo"`
-	Visible       int64        `json:"visible" doc:"as SQS counts them, blocked ones included"`
+	Visible       int64        `json:"visible" doc:"as SQS counts them, blocked and held ones included"`
 	InFlight      int64        `json:"inFlight"`
 	Delayed       int64        `json:"delayed"`
 	OldestAgeMS   int64        `json:"oldestAgeMs" doc:"0 when there is no message"`

@@ -69,7 +69,7 @@ func TestInputIsRefused(t *testing.T) {
 		{"GET", "/v1/queues?queue=x", "", "", 400, "The parameter queue is unknown"},
 		{"GET", "/v1/queues?X-Amz-Date=x", "", "", 400, "The parameter X-Amz-Date is unknown"},
 		{"GET", "/v1/queues/q/messages?trail=2", "", "", 400, "Must be 1 or 0."},
-		{"GET", "/v1/queues/q/messages?state=gone", "", "", 400, "Must be visible, in_flight, delayed or blocked."},
+		{"GET", "/v1/queues/q/messages?state=gone", "", "", 400, "Must be visible, in_flight, delayed, blocked or held."},
 		{"POST", "/v1/alarms/silence?match=x", "application/json", `{"match":"x","for":"1h"}`, 400, "The parameter match is unknown"},
 		{"POST", "/v1/alarms/silence", "application/json", `{"match":"x","for":"1h","until":"x"}`, 400, "The member until is unknown"},
 		{"POST", "/v1/alarms/silence", "application/json", `{"match":"x","for":"1h"}{}`, 400, "text after the object"},

@@ -179,12 +179,13 @@ export interface Filter {
 
 export interface Group {
   group: string;
-  lineageId: string;
-  messageId: string;
+  heldBy?: Holder[];
+  lineageId?: string;
+  messageId?: string;
   messages: number;
   receiveCount: number;
   sent: string | null;
-  state: "visible" | "in_flight" | "delayed";
+  state: "visible" | "in_flight" | "delayed" | "held";
   visibleAt: string | null;
   waitMs: number;
 }
@@ -197,6 +198,12 @@ export interface GroupList {
 export interface Hello {
   instance: string;
   periodMs: number;
+}
+
+export interface Holder {
+  lineageId: string;
+  messageId: string;
+  queue: string;
 }
 
 export interface KeptList {

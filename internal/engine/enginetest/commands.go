@@ -52,6 +52,7 @@ func init() {
 		"log-action":  (*Player).logAction,
 		"groups":      (*Player).groups,
 		"release":     (*Player).release,
+		"peek":        (*Player).peek,    // the states of its first hundred messages
 		"history":     (*Player).history, // not of SQS
 
 		// Shorthands.

@@ -26,14 +26,42 @@ func (p *Player) groups(a *args, _ []string) (string, error) {
 			return refusal, err
 		}
 		for _, g := range op.Groups {
-			fmt.Fprintf(&b, "%s %s, %d messages, first %s, since or until %s\n", g.Group, g.State,
-				g.Messages, p.sent[g.First.ID].alias, sinceEpoch(g.VisibleAt))
+			first := "none"
+			if m := p.sent[g.First.ID]; m != nil {
+				first = m.alias
+			} else if g.Messages > 0 {
+				first = "new" // it has moved, and was not received since
+			}
+			fmt.Fprintf(&b, "%s %s, %d messages, first %s, since or until %s", g.Group, g.State,
+				g.Messages, first, sinceEpoch(g.VisibleAt))
+			for _, h := range g.HeldBy {
+				fmt.Fprintf(&b, ", held by %s in %s", p.sent[h.ID].alias, h.Queue.Name)
+			}
+			b.WriteString("\n")
 		}
 		if op.After = op.Next; op.After == "" {
 			return b.String(), nil
 		}
 		b.WriteString("more\n")
 	}
+}
+
+// peek shows the states of messages.
+func (p *Player) peek(a *args, _ []string) (string, error) {
+	q, _ := a.queue()
+	op := &engine.Peek{Queue: q, Max: 100, State: engine.MessageState(a.text("state").Value)}
+	if err := a.done(); err != nil {
+		return "", err
+	}
+	refusal, err := p.do(op)
+	if refusal != "" || err != nil {
+		return refusal, err
+	}
+	var b strings.Builder
+	for _, m := range op.Messages {
+		fmt.Fprintf(&b, "%d %s\n", m.Seq, m.State)
+	}
+	return b.String(), nil
 }
 
 // release makes what is in flight of a group receivable.
@@ -46,6 +74,9 @@ func (p *Player) release(a *args, _ []string) (string, error) {
 	refusal, err := p.do(op)
 	if refusal != "" || err != nil {
 		return refusal, err
+	}
+	if op.Holds > 0 {
+		return fmt.Sprintf("released %d, and from %d dead letters", op.Released, op.Holds), nil
 	}
 	return fmt.Sprintf("released %d", op.Released), nil
 }

@@ -186,11 +186,14 @@ func (p *Player) takeAll(
 		if len(op.Messages) == 0 {
 			break
 		}
-		for _, d := range op.Messages {
-			m, err := p.meet(&d)
-			if err != nil {
+		met := make([]*sentMessage, len(op.Messages)) // all, though a refusal ends this
+		for i := range op.Messages {
+			if met[i], err = p.meet(&op.Messages[i]); err != nil {
 				return "", err
 			}
+		}
+		for i, d := range op.Messages {
+			m := met[i]
 			if got++; got == 1 {
 				first = m.alias
 			}

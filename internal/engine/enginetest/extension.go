@@ -24,6 +24,8 @@ const (
 	rateTag       = "tenaq:rate"
 	retryTag      = "tenaq:retry"
 	strictHandles = "tenaq:strict-handles"
+
+	onDeadLetterTag = "tenaq:fifo-on-dead-letter"
 )
 
 // tagged returns the value of a tag.
@@ -352,6 +354,67 @@ func (g *Generator) extension(q string) {
 		return
 	}
 	g.emit("tag q=%s %s=%s", q, tag, g.one(values...))
+}
+
+// holdGroups lets dead letters hold their groups, makes some, and does what ends a hold.
+func (g *Generator) holdGroups(q string, receipts int) {
+	to, group := g.another(q), fmt.Sprintf("k%d", g.unique)
+	for to == q && !g.chance(8) {
+		to = g.another(q)
+	}
+	g.emit("tag q=%s %s=hold-group", q, onDeadLetterTag)
+	g.emit("set q=%s redrive=(%s, %s)", q, to, g.one("1", "1", "2"))
+	for range 2 + g.r.IntN(6) {
+		g.unique++
+		g.emit("send q=%s body=x group=%s dedup=u%d", q, g.one(group, group, group, "g1"), g.unique)
+	}
+	if g.chance(2) { // some of those in flight hold their groups, in any order
+		g.emit("advance 5s")
+		g.emit("receive q=%s max=10 vt=%s", q, g.one("10", "60"))
+		for range 1 + g.r.IntN(4) {
+			g.emit("nack-batch q=%s\nid=0 r=r%d verdict=%s", q, receipts+1+g.r.IntN(5),
+				g.one("poison", "poison", "exhausted", "retry"))
+		}
+	}
+	for range 1 + g.r.IntN(4) {
+		g.emit("receive q=%s max=%s vt=%s%s", q, g.one("1", "3", "10"), g.one("0", "0", "1"),
+			g.attempt(q))
+		g.emit("advance %s", g.one("0s", "1ms", "1s", "5s"))
+		g.emit("receive q=%s max=10 vt=%s show=(seq, source)", q, g.one("0", "1", "5"))
+		switch g.r.IntN(16) {
+		case 0:
+			g.emit("release q=%s group=%s", q, g.one(group, group, "g1"))
+		case 1:
+			g.emit("purge q=%s", g.one(to, to, q))
+		case 2:
+			g.emit("delete-queue q=%s", to)
+			g.emit("advance 60s")
+			g.emit("create q=%s FifoQueue=true", to)
+		case 3:
+			g.emit("untag q=%s %s", q, onDeadLetterTag)
+			return
+		case 4:
+			g.emit("drain q=%s n=%s", to, g.one("1", "2"))
+		case 5:
+			g.selections++
+			g.emit("task-start q=%s do=%s", to,
+				g.one("delete confirm=3", "move", "park to="+g.another(q)))
+			g.emit("move-step")
+		case 6:
+			g.emit("advance 60s")
+			g.emit("sweep max=100")
+		case 7:
+		default:
+			g.moveStart(to)
+			for range 1 + g.r.IntN(3) {
+				g.emit("move-step")
+			}
+		}
+	}
+	g.emit("drain q=%s n=%s", q, g.one("1", "3", "10"))
+	if g.chance(6) {
+		g.emit("untag q=%s %s", q, onDeadLetterTag)
+	}
 }
 
 // priority switches levels on or off, and sends messages that have some.

@@ -15,6 +15,7 @@ type Generator struct {
 	dead   bool     // there are dead-letter queues and move tasks
 	past   bool     // there are histories
 	tagged bool     // there are other extensions
+	holds  bool     // dead letters hold their groups
 	large  bool     // more messages than fit into one segment, or move at a time
 	opened int      // commands until the turn that the script opened ends
 	held   bool     // expiry is held
@@ -51,6 +52,7 @@ func NewGenerator(seed uint64) *Generator {
 		g.names, g.dead = slices.Concat(standardNames, fifoNames), true
 	}
 	g.past, g.tagged = g.chance(2), g.chance(2)
+	g.holds = g.dead && !g.chance(4)
 	limit := g.one("3", "4", "20", "100000")
 	if g.large = g.chance(60); g.large {
 		limit = g.one("20", "100000", "100000")
@@ -69,6 +71,9 @@ func NewGenerator(seed uint64) *Generator {
 	if g.dead {
 		for _, q := range first {
 			g.emit("set q=%s%s", q, g.policy(q))
+			if g.holds && isFIFO(q) && g.chance(2) {
+				g.emit("tag q=%s %s=hold-group", q, onDeadLetterTag)
+			}
 		}
 	}
 	return g
@@ -221,6 +226,8 @@ func (g *Generator) more(receipts int) {
 		g.extension(q)
 	case g.past && g.chance(40):
 		g.replay(q)
+	case g.holds && isFIFO(q) && g.chance(20):
+		g.holdGroups(q, receipts)
 	case g.dead && g.chance(7):
 		g.deadStep(q)
 	case g.chance(20):

@@ -87,6 +87,9 @@ type modelMessage struct {
 	origin          bool   // its retention began in another queue, or begins after a long delay
 	source          string // ARN of the queue it was dead-lettered from
 
+	place uint64    // in its group: its number, or the one that it had before it came back
+	holds modelHold // the group that it holds as a dead letter
+
 	attempts []engine.Attempt // what consumers said
 	told     bool             // the last of them is about the newest receive
 	ended    engine.Verdict   // of a nack of the newest receive
@@ -235,6 +238,9 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		no = m.retag(q, func() { q.tag(op.Tags) })
 	case *engine.UntagQueue:
 		no = m.retag(q, func() { q.untag(op.Keys) })
+		if !q.is(onDeadLetterTag) {
+			m.freeAll(q)
+		}
 		if _, on := q.historyAge(); !on {
 			m.endReplay(q)
 		}

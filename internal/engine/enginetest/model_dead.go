@@ -72,6 +72,9 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) *modelMessage {
 		moved.dedup = msg.id.String()
 	}
 	m.enter(target, &moved, 0)
+	if msg.carry(q, target, &moved); m.holds(q) {
+		moved.holds = modelHold{q.incarnation, q.space, msg.entry.Group.Value, msg.place}
+	}
 	moved.kind = available
 	return &moved
 }

@@ -100,6 +100,9 @@ func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessag
 			return nil
 		}
 		if msg.at <= m.now {
+			if m.isHeld(q, msg) { // [HOLD-1]
+				return nil
+			}
 			room-- // [DEDUP-25]
 		}
 	}

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"slices"
 
 	"tenaq/internal/engine"
@@ -18,6 +19,11 @@ func (q *modelQueue) groups() (groups [][]*modelMessage) {
 		}
 		groups[i] = append(groups[i], msg)
 	}
+	for _, group := range groups {
+		slices.SortFunc(group, func(a, b *modelMessage) int {
+			return cmp.Compare(a.place, b.place)
+		})
+	}
 	return groups
 }
 
@@ -25,8 +31,8 @@ func (q *modelQueue) groups() (groups [][]*modelMessage) {
 // that is hidden or delayed [FIFO-17], and the groups in the order in which the first message of
 // each became available [FIFO-24]. A first message whose expiry is held holds its group back.
 // [FIFO-37]
-func (q *modelQueue) receivableByGroup(now int64) (ready []*modelMessage) {
-	groups := q.groups()
+func (m *Model) receivableByGroup(q *modelQueue, now int64) (ready []*modelMessage) {
+	groups := m.open(q)
 	slices.SortFunc(groups, func(a, b []*modelMessage) int { return q.earlier(a[0], b[0]) })
 	past := 0
 	for _, group := range groups {
@@ -43,6 +49,13 @@ func (q *modelQueue) receivableByGroup(now int64) (ready []*modelMessage) {
 		}
 	}
 	return ready
+}
+
+// isFirst reports whether a message is the first one of its group.
+func (q *modelQueue) isFirst(msg *modelMessage) bool {
+	return !slices.ContainsFunc(q.messages, func(other *modelMessage) bool {
+		return other.entry.Group.Value == msg.entry.Group.Value && other.place < msg.place
+	})
 }
 
 // sequence is the sequence number of a message. Those of standard queues have none.

@@ -20,7 +20,8 @@ func (m *Model) release(q *modelQueue, op *engine.ReleaseGroup) *engine.Error {
 	}
 	m.settle(q)
 	group := q.group(op.Group)
-	if len(group) == 0 {
+	op.Holds = m.free(q, op.Group)
+	if len(group) == 0 && op.Holds == 0 {
 		return modelBadValue(op.Group, "group", "The group has no messages: list the groups of the queue.")
 	}
 	op.Released = 0

@@ -159,7 +159,7 @@ func (m *Model) firstSent(e *engine.Entry) int64 {
 // enter puts a new message at the end of a queue.
 func (m *Model) enter(q *modelQueue, msg *modelMessage, delay int64) {
 	q.seq++
-	msg.seq = q.seq
+	msg.seq, msg.place = q.seq, q.seq
 	msg.at, msg.kind = m.now+delay*1000, delayed
 	msg.arrived, msg.here = m.now, 0
 	msg.ended, msg.told = "", false
@@ -259,7 +259,7 @@ func (m *Model) receive(q *modelQueue, op *engine.ReceiveMessage) *engine.Error 
 		op.Messages = append(op.Messages, q.delivery(msg, op.System))
 	}
 	if len(picked) == 0 {
-		op.NextReady = q.nextReady(m.now, room == 0)
+		op.NextReady = m.nextReady(q, m.now, room == 0)
 	} else if op.AttemptID.Set && q.fifo() {
 		m.rememberAttempt(q, op.AttemptID.Value, picked)
 	}
@@ -272,13 +272,19 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 	if q.is(fairTag) {
 		return m.pickFair(q, want)
 	}
-	moved := 0
-	for _, msg := range q.receivable(m.now, q.step()) {
+	moved, passed := 0, make(map[string]bool)
+	for _, msg := range m.receivable(q, m.now, q.step()) {
 		switch {
 		case len(picked) >= want:
 			return picked
-		case !q.hasRoom(picked, msg):
+		case passed[msg.entry.Group.Value], !q.hasRoom(picked, msg):
 		case m.exhausted(q, msg):
+			if m.holds(q) {
+				passed[msg.entry.Group.Value] = true
+				if !q.isFirst(msg) { // [HOLD-2]
+					continue
+				}
+			}
 			if m.broken = m.movesMax > 0 && moved == m.movesMax; m.broken {
 				return nil
 			}
@@ -293,10 +299,10 @@ func (m *Model) pick(q *modelQueue, want int) (picked []*modelMessage) {
 
 // receivable returns what a receive without any limit would find, in order. Step is for how long a
 // message waits for another level; 0 if levels have no effect.
-func (q *modelQueue) receivable(now, step int64) (ready []*modelMessage) {
+func (m *Model) receivable(q *modelQueue, now, step int64) (ready []*modelMessage) {
 	switch {
 	case q.fifo():
-		return q.receivableByGroup(now)
+		return m.receivableByGroup(q, now)
 	case q.is(fairTag):
 		return q.inTurn(now)
 	}
@@ -342,11 +348,11 @@ func (q *modelQueue) earlier(a, b *modelMessage) int {
 }
 
 // nextReady is when time alone will make a message receivable.
-func (q *modelQueue) nextReady(now int64, full bool) (at int64) {
+func (m *Model) nextReady(q *modelQueue, now int64, full bool) (at int64) {
 	waiting := q.messages
 	if q.fifo() {
 		waiting = nil
-		for _, group := range q.groups() {
+		for _, group := range m.open(q) {
 			waiting = append(waiting, group[0])
 		}
 		for _, msg := range q.messages {

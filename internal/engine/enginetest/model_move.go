@@ -224,12 +224,16 @@ func (t *modelTask) allowance(now int64) int64 {
 // would find among the first thousand. It returns how many, and why the task cannot go on behind
 // them. [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
-	found := q.receivable(m.now, 0)
-	over := make(map[string]bool) // groups of a fair queue
+	found := m.receivable(q, m.now, 0)
+	over := make(map[string]bool) // groups of a FIFO or fair queue
 	size := int64(0)
 	for _, msg := range found[:min(len(found), 1000)] {
-		if msg.seq > t.last || q.is(fairTag) && over[q.tenant(msg)] {
-			over[q.tenant(msg)] = q.tenant(msg) != ""
+		name := q.tenant(msg)
+		if q.fifo() {
+			name = msg.entry.Group.Value
+		}
+		if msg.seq > t.last || (q.fifo() || q.is(fairTag)) && over[name] {
+			over[name] = name != ""
 			continue
 		}
 		size += sizeOf(&msg.entry)
@@ -277,6 +281,7 @@ func (m *Model) moveBack(
 		lineageGeneration: msg.lineageGeneration,
 	}
 	m.enter(to, moved, 0)
+	msg.carry(q, to, moved)
 	moved.at = m.now + delay
 	return moved
 }

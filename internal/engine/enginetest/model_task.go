@@ -248,6 +248,7 @@ func (m *Model) park(q, to *modelQueue, msg *modelMessage) *modelMessage {
 	}
 	moved.base, moved.origin = m.now, !to.fifo() && moved.source != ""
 	m.enter(to, &moved, 0)
+	msg.carry(q, to, &moved)
 	moved.kind = available
 	return &moved
 }
@@ -339,7 +340,7 @@ func written(msg *modelMessage, field string) (text string) {
 func overtakes(q *modelQueue, op *engine.StartTask, msg *modelMessage) bool {
 	return q.fifo() && op.Work != engine.TaskDelete && op.Filter.All() &&
 		slices.ContainsFunc(q.messages, func(other *modelMessage) bool {
-			return other.seq < msg.seq && other.entry.Group.Value == msg.entry.Group.Value
+			return other.place < msg.place && other.entry.Group.Value == msg.entry.Group.Value
 		})
 }
 
@@ -372,11 +373,12 @@ func matchesReason(f *engine.TaskFilter, msg *modelMessage) bool {
 // canTake reports whether a message can be received. In a FIFO queue, none before it in its group
 // may be hidden or delayed.
 func (m *Model) canTake(q *modelQueue, messages []*modelMessage, msg *modelMessage) bool {
-	if q.due(msg) > m.now || q.expired(msg, m.now) {
+	if q.due(msg) > m.now || q.expired(msg, m.now) ||
+		m.isHeld(q, msg) {
 		return false
 	}
 	return !q.fifo() || !slices.ContainsFunc(messages, func(before *modelMessage) bool {
-		return before.seq < msg.seq && before.entry.Group.Value == msg.entry.Group.Value &&
+		return before.place < msg.place && before.entry.Group.Value == msg.entry.Group.Value &&
 			q.due(before) > m.now
 	})
 }
@@ -562,6 +564,9 @@ func (m *Model) replace(q *modelQueue, op *engine.Replace, e engine.Entry) *engi
 	var moved *modelMessage
 	if op.Handle.Text != "" {
 		msg.kind = available // it has not timed out
+	}
+	if e.Group.Value != msg.entry.Group.Value { // [HOLD-5]
+		msg.holds = modelHold{}
 	}
 	if op.Park {
 		moved = m.park(q, to, msg)

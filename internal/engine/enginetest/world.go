@@ -313,7 +313,7 @@ func (w *World) takeStirred() []string {
 func (w *World) rows() string {
 	w.mustCommit()
 	kinds := []string{1: "state", "message", "content", "delivery", "due", "segment", "group",
-		"line", "head", "dedup", "origin", "elder", "story", 0x11: "again"}
+		"line", "head", "dedup", "origin", "elder", "story", 0x10: "hold", "again"}
 	const always = 6
 	counts := make([]int, len(kinds))
 	const family, kindAt = 0x10, 9

@@ -129,6 +129,8 @@ func samples() []sample {
 	keyed := noted
 	keyed.IDKey, keyed.Unowned, keyed.Fallen, keyed.Swept = sampleIncarned, false, true, sampleID
 	keyed.Again = true
+	holding := keyed
+	holding.Holds = true
 	content := Content{
 		Body:    "hello\x00\nwörld",
 		BodyMD5: sampleID,
@@ -181,6 +183,10 @@ func samples() []sample {
 	away := flight
 	away.Moved = true
 	line1 := Group{Count: 3, First: Line{Seq: 17, Sent: sampleTime}, Class: HeadPlaced, At: sampleTime + 1, Last: Line{Seq: 19, Sent: sampleTime + 2}, Founder: 16, Placed: 18}
+	heldGroup := line1
+	heldGroup.First, heldGroup.Class, heldGroup.At, heldGroup.Held = Line{Seq: 20, Sent: sampleTime + 3}, HeadHeld, sampleTime+4, 17
+	heldGroup.Front = []Slot{{Space: sampleSpace + 1, Seq: 5}, {Seq: 20, Sent: sampleTime + 3}}
+	hold := Hold{Queue: sampleName, Group: "customer-7"}
 	fair := Fair{From: 200, Due: Pos{At: sampleTime, Seq: 199}, Before: 7, Serves: 300, TurnLow: Pos{At: 1 << turnBits, Seq: 5}}
 	tenant := Tenant{Waiting: 300, InFlight: 2, Delayed: 1, Served: Pos{At: sampleTime, Seq: 17}, Low: Pos{At: sampleTime - 9, Seq: 16}, Front: FrontPlaced}
 	sent := Dedup{At: sampleTime, ID: sampleID, Sequence: 17}
@@ -238,6 +244,7 @@ func samples() []sample {
 		{"system-4", SystemKey(), nil, readSystem, held},
 		{"system-5", SystemKey(), nil, readSystem, noted},
 		{"system-6", SystemKey(), keyed.Encode(nil), readSystem, keyed},
+		{"system-7", SystemKey(), holding.Encode(nil), readSystem, holding},
 		{"queue", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, queue}},
 		{"queue-2", QueueKey(sampleName), nil, queueOf, namedQueue{sampleName, fifo}},
 		{"queue-3", QueueKey(sampleName), guarded.Encode(nil), queueOf, namedQueue{sampleName, guarded}},
@@ -295,6 +302,14 @@ func samples() []sample {
 			func(_, v []byte) (any, bool) { return any2(DecodeDelivery(v)) }, away},
 		{"group", GroupKey(sampleSpace, "customer-7"), line1.Encode(nil),
 			func(_, v []byte) (any, bool) { return any2(DecodeGroup(v)) }, line1},
+		{"group-2", GroupKey(sampleSpace, "customer-7"), heldGroup.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeGroup(v)) }, heldGroup},
+		{"hold", SeqKey(sampleSpace, KindHold, 17), hold.Encode(nil),
+			func(_, v []byte) (any, bool) { return any2(DecodeHold(v)) }, hold},
+		{"head-held", HeadRows[HeadHeld].Key(sampleSpace, p), EncodeHead(nil, "customer-7"), func(k, v []byte) (any, bool) {
+			group, ok := DecodeHead(v)
+			return indexRow[string]{PosOf(k[SpacePrefixLen+1:]), group}, ok
+		}, indexRow[string]{p, "customer-7"}},
 		{"line", LineKey(sampleSpace, "customer-7", 18), EncodeLine(nil, sampleTime), func(k, v []byte) (any, bool) {
 			sent, ok := DecodeLine(v)
 			return Line{LineSeq(k), sent}, ok
@@ -572,6 +587,15 @@ func FuzzDelivery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, ok := DecodeDelivery(b); ok {
 			again(t, v, func(v Delivery) []byte { return v.Encode(nil) }, DecodeDelivery)
+		}
+	})
+}
+
+func FuzzGroup(f *testing.F) {
+	seed(f, "group", "group-2")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, ok := DecodeGroup(b); ok {
+			again(t, v, func(v Group) []byte { return v.Encode(nil) }, DecodeGroup)
 		}
 	})
 }

@@ -38,6 +38,7 @@ const (
 	KindStory    Kind = 0x0d
 	KindOwner    Kind = 0x0e
 	KindLevel    Kind = 0x0f
+	KindHold     Kind = 0x10
 	KindAgain    Kind = 0x11
 )
 

@@ -42,6 +42,7 @@
 //	  story     kind 0D, seq                        what consumers said when they gave a message back
 //	  owner     kind 0E                             the name of the queue
 //	  level     kind 0F, level, at, seq             due, of messages with a level above 0
+//	  hold      kind 10, seq                        the group that a dead letter holds
 //	  again     kind 11, minute, seq                what was answered to sends that may be retried
 //	  fair      kind 18                             fair: from where on the index has messages
 //	  tenant    kind 19, group                      fair: how many messages of a group are where

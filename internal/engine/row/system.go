@@ -31,6 +31,10 @@ type System struct {
 	Fallen bool
 	Swept  MessageID
 	Again  bool
+
+	// Holds says that a dead letter has held a group. Programs before version 7 remove a dead
+	// letter without ending its hold, and so must not open the store any more.
+	Holds bool
 }
 
 func (s *System) Encode(b []byte) []byte {
@@ -40,7 +44,12 @@ func (s *System) Encode(b []byte) []byte {
 }
 
 func (s *System) parts(c *Codec) {
-	version := c.Version(systemVersion)
+	version := byte(systemIdentity)
+	if s.Holds {
+		version = systemVersion
+	}
+	version = c.version(version, systemVersion)
+	s.Holds = version == systemVersion
 	c.Uint(&s.NextSpace, &s.Boot)
 	c.bool(&s.Clean)
 	c.Int(&s.Stamp, &s.Hidden, &s.GraceFrom, &s.GraceUntil)
@@ -68,8 +77,12 @@ func (s *System) parts(c *Codec) {
 // systemVersion is the version of the system row. Versions 2 to 4 hold the same. Version 3 keeps
 // out programs that cannot read state rows of version 3, version 4 those that cannot read queue
 // rows of version 3, and version 6 those that do not know how messages are found, and all else that
-// came with it: newer message, delivery and task rows, reasons, history and records.
-const systemVersion = 6
+// came with it: newer message, delivery and task rows, reasons, history and records. Version 7 is
+// the same, and only written once a dead letter has held a group.
+const (
+	systemIdentity = 6
+	systemVersion  = 7
+)
 
 // StampedVersion is the first version in which no row is later than the stamp, even after a power
 // cut.

@@ -42,7 +42,7 @@ func Takes(k []byte) bool {
 		return len(k) == row.SpacePrefixLen
 	case row.KindMessage, row.KindContent, row.KindDelivery, row.KindStory:
 		return len(k) == row.SeqKeyLen
-	case row.KindDedup, row.KindAgain:
+	case row.KindDedup, row.KindGroup, row.KindAgain:
 		return true
 	}
 	return false
@@ -201,6 +201,8 @@ func (s *salvage) fact(f *spaceFacts, k, v []byte) {
 			}
 		}
 		return
+	case row.KindGroup:
+		return
 	case row.KindMessage:
 		if m, _, ok := row.DecodeMeta(row.SeqOf(k), v); ok {
 			s.past(m.Sent, m.Arrived)
@@ -305,6 +307,7 @@ func (s *salvage) space(q *salvagedQueue) {
 	w.st.Segment = 0
 	w.st.Settled = row.LastAt(s.sys.Stamp)
 	s.apply() // what was made of the catalogue
+	w.readFronts()
 	w.remembered()
 	w.again()
 	w.messages()

@@ -276,6 +276,68 @@ func TestSalvageOfParked(t *testing.T) {
 	}
 }
 
+// A salvage ends holds, because dead letters may be lost. A message that has come back keeps its
+// place, if it and its group row can be read. [HOLD-11]
+func TestSalvageOfHeldGroups(t *testing.T) {
+	disk := &memoryDisk{store: kv.NewMemory()}
+	w := enginetest.NewWorld(enginetest.Variant{Disk: func() enginetest.Disk { return disk }})
+	p := enginetest.NewPlayer(w)
+	for _, step := range []string{
+		"create q=d.fifo FifoQueue=true",
+		"create q=f.fifo FifoQueue=true redrive=(d.fifo, 1) tags=(tenaq:fifo-on-dead-letter=hold-group)",
+		"fill q=f.fifo n=9 body=x groups=1 dedups",
+		"receive q=f.fifo max=3 vt=0",
+		"receive q=f.fifo",
+		"replace q=d.fifo m=m1 body=x",
+		"receive q=f.fifo vt=0",
+		"receive q=f.fifo",
+		"replace q=d.fifo m=m10 body=x",
+		"fill q=f.fifo n=2 body=x groups=1 dedups",
+		"release q=f.fifo group=g1",
+	} {
+		if answer, err := p.Play(enginetest.Step{Text: step}); err != nil {
+			t.Fatalf("%s: %s%v", step, answer, err)
+		}
+	}
+	sound := rowsIn(disk.store)
+	w.Close()
+	groups := func(rows rowSet) (found []row.Group) {
+		for k, v := range rows {
+			if len(k) > row.SpacePrefixLen && k[0] == row.FamilySpace && k[row.SpacePrefixLen-1] == byte(row.KindGroup) {
+				g, _ := row.DecodeGroup([]byte(v))
+				found = append(found, g)
+			}
+		}
+		return found
+	}
+	if first := groups(sound)[0].First.Seq; first != 11 {
+		t.Fatalf("message %d is the first, want 11: the one that came back", first)
+	}
+	for _, harm := range []string{"nothing", "the group row", "the message in front"} {
+		rows, before := maps.Clone(sound), groups(sound)[0]
+		want := before.First.Seq
+		for k := range rows {
+			kind := row.Kind(k[min(len(k), row.SpacePrefixLen)-1])
+			switch {
+			case k[0] != row.FamilySpace:
+			case harm == "the group row" && kind == row.KindGroup, harm == "the message in front" && kind == row.KindMessage && row.SeqOf([]byte(k)) == want:
+				delete(rows, k)
+			}
+		}
+		if harm != "nothing" {
+			want = 2
+		}
+		store, _ := rows.salvage()
+		if err := enginetest.Audit(store); err != nil {
+			t.Errorf("lost %s: %v", harm, err)
+		}
+		after := groups(rowsIn(store))
+		if len(after) != 1 || after[0].IsHeld() || after[0].First.Seq != want {
+			t.Errorf("lost %s: before %+v, after %+v, want message %d first, and no hold", harm, before, after, want)
+		}
+	}
+}
+
 // wantKept compares the salvaged messages with those of which all was saved.
 func wantKept(t *testing.T, where string, rows, sound rowSet, store kv.Store) {
 	const messageKind, contentKind = 2, 3

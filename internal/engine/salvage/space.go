@@ -26,6 +26,7 @@ type spaceSalvage struct {
 	segment  row.Segment
 	segments uint64 // number of segment
 	groups   map[string]*row.Group
+	fronts   map[string][]row.Line // the messages that stand in front of all others of their group
 }
 
 // remembered keeps the deduplication ids that do not contradict the messages.
@@ -238,8 +239,59 @@ func (w *spaceSalvage) join(m *message) {
 func (w *spaceSalvage) saveGroups() {
 	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
 		g := w.groups[name]
+		w.putAhead(name, g)
 		w.set(row.GroupKey(w.space, name), g.Encode(nil))
 		w.set(row.HeadRows[g.Class].Key(w.space, g.Pos()), row.EncodeHead(nil, name))
+	}
+}
+
+// readFronts notes which messages stand where their numbers do not say, and removes the group rows.
+// Holds end: a salvage may lose the dead letters. [HOLD-11]
+func (w *spaceSalvage) readFronts() {
+	w.fronts = make(map[string][]row.Line)
+	span := row.Span{Lo: row.SpaceKey(w.space, row.KindGroup),
+		Hi: row.SpaceKey(w.space, row.KindGroup+1)}
+	for k, v := range w.store.Scan(span.Lo, span.Hi) {
+		name, named := row.GroupOf(k)
+		if g, ok := row.DecodeGroup(v); named && ok {
+			w.fronts[name] = g.Ahead()
+		}
+	}
+	w.batch.DeleteRange(span.Lo, span.Hi)
+	w.apply()
+}
+
+// putAhead puts the messages of a group in front of the others that were there.
+func (w *spaceSalvage) putAhead(name string, g *row.Group) {
+	if len(w.fronts[name]) == 0 {
+		return
+	}
+	w.apply()
+	for _, l := range w.fronts[name] {
+		value, _ := w.get(row.SeqKey(w.space, row.KindMessage, l.Seq))
+		if m, _, ok := row.DecodeMeta(l.Seq, value); ok && m.Group == name && m.Sent == l.Sent &&
+			g.SlotOf(0, l.Seq) < 0 {
+			g.Front = append(g.Front, row.Slot{Seq: l.Seq, Sent: l.Sent})
+		}
+	}
+	if len(g.Front) == 0 {
+		return
+	}
+	if g.SlotOf(0, g.Founder) < 0 { // the first one behind them, which has no line row
+		g.Front = append(g.Front, row.Slot{Seq: g.Founder, Sent: g.First.Sent})
+	}
+	for _, s := range g.Front {
+		w.delete(row.LineKey(w.space, name, s.Seq))
+	}
+	if g.SlotOf(0, g.Last.Seq) >= 0 {
+		g.Last = row.Line{}
+	}
+	w.sys.Holds = true
+	g.First = g.Ahead()[0]
+	g.Class, g.At = row.HeadFresh, g.First.Sent
+	value, ok := w.get(row.SeqKey(w.space, row.KindDelivery, g.First.Seq))
+	if d, read := row.DecodeDelivery(value); ok && read {
+		g.Class, g.At = row.HeadPlaced, d.At
 	}
 }
 

@@ -32,11 +32,13 @@ func (s *spaceRun) inGroups() {
 	s.heads.all(func(k, v []byte) {
 		_, ok := row.DecodeHead(v)
 		if !ok || len(k) != row.PosKeyLen+1 ||
-			row.HeadClass(k[row.SpacePrefixLen]) > row.HeadPlaced {
+			row.HeadClass(k[row.SpacePrefixLen]) > row.HeadHeld {
 			s.damagedRow(s.queue, k, "head", v)
 			return
 		}
-		s.low(k, row.PosOf(k[row.SpacePrefixLen+1:]), s.st.HeadLow[k[row.SpacePrefixLen]])
+		if class := row.HeadClass(k[row.SpacePrefixLen]); class != row.HeadHeld {
+			s.low(k, row.PosOf(k[row.SpacePrefixLen+1:]), s.st.HeadLow[class])
+		}
 	})
 	s.heads.settle()
 }
@@ -52,7 +54,13 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 		last = l
 		count++
 	}
-	if g.First.Seq == g.Founder { // it came first, so if it is not the first it has gone
+	ahead := g.Ahead()
+	for _, l := range ahead {
+		s.lines.have.add(row.LineKey(s.space, g.name, l.Seq), row.EncodeLine(nil, l.Sent))
+		add(l)
+	}
+	// The founder came first, so if it is not the first it has gone.
+	if len(g.Front) == 0 && g.First.Seq == g.Founder {
 		s.lines.have.add(row.LineKey(s.space, g.name, g.Founder), row.EncodeLine(nil, g.First.Sent))
 		add(g.First)
 	}
@@ -71,9 +79,17 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 	case g.Last != row.Line{} && last != g.Last:
 		s.say(k, "group %s says that it ends with message %d of %d, and it is message %d of %d",
 			g.name, g.Last.Seq, g.Last.Sent, last.Seq, last.Sent)
-	case g.Founder == 0 || g.Founder > g.First.Seq || g.Placed >= s.st.NextSeq:
+	case g.Founder == 0 || g.Count > 0 && g.Founder > g.First.Seq || g.Placed >= s.st.NextSeq:
 		s.say(k, "group %s began with message %d, and messages up to %d were handed out", g.name,
 			g.Founder, g.Placed)
+	}
+	if len(g.Front) > 0 && !s.sys.Holds {
+		s.say(k, "group %s has slots, and the system row does not keep out programs that do not know them",
+			g.name)
+	}
+	if g.IsHeld() {
+		s.held(k, g)
+		return
 	}
 	class, at := row.HeadFresh, g.First.Sent
 	if value, ok := s.get(row.SeqKey(s.space, row.KindDelivery, g.First.Seq)); ok {
@@ -84,6 +100,46 @@ func (s *spaceRun) group(k []byte, g *namedGroup, lines *cursor) {
 	if class != g.Class || at != g.At {
 		s.say(k, "group %s stands in class %d at %d, and its first message in class %d at %d",
 			g.name, g.Class, g.At, class, at)
+	}
+}
+
+// held looks for the dead letters that hold a group. Without one of them, nothing would ever end
+// the hold.
+func (s *spaceRun) held(k []byte, g *namedGroup) {
+	s.past(s.queue, k, "the beginning of a hold", g.At)
+	if g.Held == 0 || g.Held >= s.st.NextSeq {
+		s.say(k, "group %s is held since message %d, and the next one is to be %d", g.name, g.Held,
+			s.st.NextSeq)
+	}
+	want := row.Hold{Queue: s.queue, Group: g.name}
+	for _, slot := range g.Front {
+		if !slot.Dead() {
+			continue
+		}
+		value, _ := s.get(row.SeqKey(slot.Space, row.KindHold, slot.Seq))
+		if h, ok := row.DecodeHold(value); !ok || h != want ||
+			!s.has(row.SeqKey(slot.Space, row.KindMessage, slot.Seq)) {
+			s.say(k, "group %s is held by message %d of space %d, which is not there or does not hold it",
+				g.name, slot.Seq, slot.Space)
+		}
+	}
+}
+
+// holds looks at the hold rows of dead letters. What they name may be gone: then they hold nothing.
+func (s *spaceRun) holds() {
+	for k, v := range s.rows(s.kind(row.KindHold)) {
+		h, ok := row.DecodeHold(v)
+		if !ok || len(k) != row.SeqKeyLen {
+			s.damagedRow(s.queue, k, "hold", v)
+			continue
+		}
+		s.canonical(s.queue, k, v, h.Encode(nil))
+		value, _ := s.get(row.SeqKey(s.space, row.KindMessage, row.SeqOf(k)))
+		m, _, ok := row.DecodeMeta(row.SeqOf(k), value)
+		if !ok || m.Source == "" || m.Group != h.Group {
+			s.say(k, "this is the hold row of message %d, which is no dead letter of group %s",
+				row.SeqOf(k), h.Group)
+		}
 	}
 }
 

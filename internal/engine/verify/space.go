@@ -54,6 +54,7 @@ func (a *run) space(name row.QueueName, space uint64) {
 	s.messages()
 	s.due()
 	s.inGroups()
+	s.holds()
 	s.inTenants()
 	s.origin()
 	s.elder()
@@ -183,7 +184,8 @@ func (s *spaceRun) relate() {
 	}
 	s.lines.excused = func(k, v []byte) bool {
 		m, _, _ := row.DecodeMeta(row.SeqOf(k), v)
-		return s.groupRow(m.Group).Founder == m.Seq
+		g := s.groupRow(m.Group)
+		return g.Founder == m.Seq || g.SlotOf(0, m.Seq) >= 0
 	}
 	s.heads = index("head", row.KindGroup, row.KindHead)
 	s.heads.wants = func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
@@ -320,7 +322,6 @@ func (s *spaceRun) elder() {
 func (s *spaceRun) others() {
 	all := row.WholeSpace(s.space)
 	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindLevel+1), Hi: row.SpaceKey(s.space, row.KindAgain)},
 		{Lo: row.SpaceKey(s.space, row.KindAgain+1), Hi: row.SpaceKey(s.space, row.KindFair)},
 		{Lo: row.SpaceKey(s.space, row.KindTurn+1), Hi: all.Hi}} {
 		for k := range s.rows(gap) {

@@ -62,6 +62,8 @@ var (
 	auditDead  = row.QueueName{Account: "000000000000", Name: "dead"}
 	auditFIFO  = row.QueueName{Account: "000000000000", Name: "line.fifo"}
 	auditDeadF = row.QueueName{Account: "000000000000", Name: "dead.fifo"}
+	auditHeld  = row.QueueName{Account: "000000000000", Name: "held.fifo"}
+	auditDeadH = row.QueueName{Account: "000000000000", Name: "dead-of-held.fifo"}
 	auditFair  = row.QueueName{Account: "000000000000", Name: "fair"}
 )
 
@@ -188,6 +190,14 @@ func everyKind(t *testing.T) rowMap {
 			Delay: count(int64(i / 8))})})
 	}
 	receive(auditFair, 4, 30, "")
+	create(auditDeadH, row.QueueName{})
+	create(auditHeld, auditDeadH)
+	r.do(&engine.TagQueue{Queue: auditHeld, Tags: []row.Tag{{Key: extension.OnDeadLetter, Value: "hold-group"}}})
+	send(auditHeld, 9, engine.Entry{Group: some("g")})
+	receive(auditHeld, 10, 0, "")
+	receive(auditHeld, 10, 0, "") // which dead-letters the first of each group
+	r.do(&engine.StartTask{Queue: auditDeadH, Work: engine.TaskMove, Most: 1, By: "ops"})
+	r.do(&engine.MoveStep{})
 	batch := r.store.NewBatch()
 	batch.Set([]byte{row.FamilySecret}, append([]byte{row.Version}, make([]byte, 32)...))
 	batch.Force()()
@@ -223,10 +233,7 @@ func kindOf(k string) string {
 	if kind := row.Kind(k[row.SpacePrefixLen-1]); kind >= row.KindFair {
 		return []string{"fair", "tenant", "waiting", "turn"}[kind-row.KindFair]
 	}
-	if row.Kind(k[row.SpacePrefixLen-1]) == row.KindAgain {
-		return "again"
-	}
-	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner", "level"}[k[row.SpacePrefixLen-1]]
+	return []string{"", "state", "message", "content", "delivery", "due", "segment", "group", "line", "head", "dedup", "origin", "elder", "story", "owner", "level", "hold", "again"}[k[row.SpacePrefixLen-1]]
 }
 
 // ofKind returns the rows of a kind, in order.
@@ -240,7 +247,7 @@ func (m rowMap) ofKind(kind string) (keys []string) {
 }
 
 var auditKinds = []string{"system", "queue", "secret", "source", "task", "active", "document", "records", "record", "expiry", "action", "schedule", "state", "message", "content", "delivery", "due",
-	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "again", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
+	"segment", "group", "line", "head", "dedup", "origin", "elder", "moved", "story", "owner", "level", "hold", "again", "fair", "tenant", "waiting", "turn", "bucket", "outcome", "outcome content",
 	"history index"}
 
 // A store that has everything is found to be well, and every row of it is read.
@@ -255,8 +262,8 @@ func TestAuditClean(t *testing.T) {
 			t.Errorf("there is no %s row, so the other tests prove nothing about it", kind)
 		}
 	}
-	if read.Rows != int64(len(rows)) || read.Queues != 5 || read.Messages == 0 {
-		t.Errorf("read %+v, want %d rows and 5 queues", read, len(rows))
+	if read.Rows != int64(len(rows)) || read.Queues != 7 || read.Messages == 0 {
+		t.Errorf("read %+v, want %d rows and 7 queues", read, len(rows))
 	}
 }
 
@@ -480,6 +487,32 @@ func TestAuditFinds(t *testing.T) {
 			name, _ := row.GroupOf([]byte(k))
 			m[string(row.LineKey(stored.Space, name, g.Founder))] = string(row.EncodeLine(nil, g.First.Sent))
 		}, "with which its group began"},
+		{"group held since a message that is to come", first("group"), func(m rowMap, _ string) {
+			for _, k := range m.ofKind("group") {
+				if g, _ := row.DecodeGroup([]byte(m[k])); g.IsHeld() {
+					g.Held += 1000
+					m[k] = string(g.Encode(nil))
+				}
+			}
+		}, "is held since message"},
+		{"slot of a message that is not there", in(auditHeld, row.KindGroup), func(m rowMap, k string) {
+			g, _ := row.DecodeGroup([]byte(m[k]))
+			g.Front[0].Seq += 1000
+			m[k] = string(g.Encode(nil))
+		}, "which is not there or does not hold it"},
+		{"slots that older programs do not know", first("system"), func(m rowMap, k string) {
+			s, _ := row.DecodeSystem([]byte(m[k]))
+			s.Holds = false
+			m[k] = string(s.Encode(nil))
+		}, "does not keep out programs"},
+		{"hold removed", first("hold"), remove, "which is not there or does not hold it"},
+		{"hold of another group", first("hold"), func(m rowMap, k string) {
+			h, _ := row.DecodeHold([]byte(m[k]))
+			h.Group = "other"
+			m[k] = string(h.Encode(nil))
+		}, "which is not there or does not hold it"},
+		{"hold of nobody", first("hold"), last, "which is no dead letter of group"},
+		{"hold cut", first("hold"), cut, "this hold row cannot be read"},
 		{"head removed", in(auditFIFO, row.KindHead), remove, "it has no head row"},
 		{"head of nobody", in(auditFIFO, row.KindHead), last, "this head row stands for nothing"},
 		{"head of another group", in(auditFIFO, row.KindHead), func(m rowMap, k string) { m[k] = string(row.EncodeHead(nil, "nobody")) }, "this head row says"},
@@ -599,7 +632,7 @@ func TestAuditFinds(t *testing.T) {
 		{"history row without a queue", first("outcome"), func(m rowMap, k string) { m["\x11x"] = "" }, "of no kind that there is"},
 		{"row of an unknown family", first("system"), func(m rowMap, _ string) { m["\x0fx"] = "" }, "of no kind that there is"},
 		{"row of an unknown family behind all", first("system"), func(m rowMap, _ string) { m["\xffx"] = "" }, "of no kind that there is"},
-		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x10"] = "" }, "of no kind that there is"},
+		{"row of an unknown kind", first("state"), func(m rowMap, k string) { m[k[:9]+"\x12"] = "" }, "of no kind that there is"},
 		{"space of nobody", first("state"), func(m rowMap, k string) { m[string(row.StateKey(7777))] = m[k] }, "which no queue has"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

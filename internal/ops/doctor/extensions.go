@@ -26,7 +26,7 @@ func checkExtensions(q *Examined) Finding {
 	}
 	retention, _ := q.seconds("MessageRetentionPeriod")
 	no := on.Contradictions(extension.Queue{Name: q.Name, Dead: q.IsDead,
-		Retention: retention.Milliseconds(),
+		Retention: retention.Milliseconds(), Redrives: q.Attributes["RedrivePolicy"] != "",
 		ByContent: q.isFIFO() && q.Attributes["ContentBasedDeduplication"] == "true"})
 	if len(no) > 0 {
 		var facts, dos []string

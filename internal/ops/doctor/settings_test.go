@@ -214,6 +214,8 @@ func TestQueueChecks(t *testing.T) {
 		{"extensions", tagged("tenaq:schedule", "0 3 x x x"), OK, "sends a message at each tick of 0 3 x x x"},
 		{"extensions", tagged("tenaq:priority", "1m"), OK, "urgent messages come first, and 1 m of waiting is worth one level"},
 		{"extensions", with(tagged("tenaq:priority", "1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "1 h of waiting is worth one level, and messages are kept for 1 h: less urgent ones can expire before their turn"},
+		{"extensions", tagged("tenaq:fifo-on-dead-letter", "hold-group"), Warning, "tenaq:fifo-on-dead-letter has no effect, because the queue has no redrive policy"},
+		{"extensions", tagged("tenaq:fifo-on-dead-letter", "hold-group").letters(testQueue("dead"), 5), OK, "a dead letter holds its message group"},
 		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "2"), OK, "at most 2 messages are in flight; at most 2 messages of a group are in flight"},
 		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "3"), Warning, "tenaq:max-in-flight-per-group=3 has no effect, because tenaq:max-in-flight=2 allows fewer"},
 		{"policy", with(testQueue("orders", "Policy", "{}"), ours), NotChecked, "cannot be read"},

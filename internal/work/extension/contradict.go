@@ -12,6 +12,7 @@ type Queue struct {
 	Dead      bool  // dead letters of other queues come here
 	Retention int64 // in milliseconds; zero if it is not known
 	ByContent bool  // deduplication ids are made from bodies
+	Redrives  bool  // it has a redrive policy
 }
 
 // A Contradiction is a tag that cannot have its effect, or whose effect is easily forgotten.
@@ -36,6 +37,11 @@ func (s *Set) Contradictions(q Queue) (found []Contradiction) {
 		found = append(found, Contradiction{fmt.Sprintf("%s=%d has no effect, because %s=%d allows fewer",
 			MaxInFlightPerGroup, s.MaxInFlightPerGroup, MaxInFlight, most),
 			"raise " + MaxInFlight + ", or: " + untag(MaxInFlightPerGroup)})
+	}
+	if s.HoldGroup && !q.Redrives {
+		found = append(found, Contradiction{OnDeadLetter + " has no effect, because the queue has no " +
+			"redrive policy: no message becomes a dead letter",
+			"set a RedrivePolicy, or: " + untag(OnDeadLetter)})
 	}
 	if s.DedupWindow > windowMin && q.ByContent {
 		window := inUnits(s.DedupWindow, ages)

@@ -20,6 +20,7 @@ const (
 	DedupWindowTag      = Prefix + "dedup-window"
 	DelayMaxTag         = Prefix + "delay-max"
 	Fair                = Prefix + "fair"
+	OnDeadLetter        = Prefix + "fifo-on-dead-letter"
 	History             = Prefix + "history"
 	MaxInFlight         = Prefix + "max-in-flight"
 	MaxInFlightPerGroup = Prefix + "max-in-flight-per-group"
@@ -72,6 +73,18 @@ var All = []Extension{
 		says: func(*Set) string {
 			return "fair: the groups with the fewest messages in flight are served first"
 		},
+	},
+	{
+		Tag: OnDeadLetter, Example: "hold-group", Values: "`hold-group`",
+		Does: "A dead letter holds its message group: nothing of it is delivered until the dead letter " +
+			"is back, deleted or moved elsewhere.",
+		Rules: "HOLD-1 to HOLD-12", FIFOOnly: true,
+		must: "Must be hold-group. Remove the tag to switch it off.",
+		read: func(value string, s *Set) bool {
+			s.HoldGroup = value == "hold-group"
+			return s.HoldGroup
+		},
+		says: func(*Set) string { return "a dead letter holds its message group" },
 	},
 	{
 		Tag: History, Example: "7d/1GiB",
@@ -180,6 +193,7 @@ type Set struct {
 	DedupWindow         int64 // in milliseconds
 	Fair                bool
 	History             Bounds
+	HoldGroup           bool
 	MaxInFlight         int64
 	MaxInFlightPerGroup int64
 	Paused              bool

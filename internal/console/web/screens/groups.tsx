@@ -34,15 +34,15 @@ export function Groups({ queue }: { queue: string }) {
     <div class="filters"><Choice name="Show" value={only} values={[["", "all groups"], ["locked", "locked groups"]]} set={(v) => change({ only: v })} /></div>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!list && !error && <div class="loading">Loading…</div>}
-    {list?.length === 0 && <Empty>{only ? "No group is locked." : "The queue is empty."}</Empty>}
+    {list?.length === 0 && <Empty>{only ? "No group is locked or held." : "The queue is empty."}</Empty>}
     {list && list.length > 0 && <Fragment>
-      <p class="lead">A group is locked while its first message is in flight or delayed: its other messages wait for that one.</p>
+      <p class="lead">A group is locked while its first message is in flight or delayed: its other messages wait for that one. A held group waits for its dead letters.</p>
       <Table name="Message groups" rows={list} id={(g) => g.group} columns={[
         { name: "Group", wide: true, cell: (g) => <T text={g.group} /> },
         { name: "First message is", cell: (g) => <State state={g.state} /> },
-        { name: "Opens in", number: true, cell: (g) => g.state === "visible" ? <span class="dim">open</span> : age(g.waitMs) },
-        { name: "Behind it", number: true, cell: (g) => count(g.messages - 1) },
-        { name: "First message", cell: (g) => <MessageLink id={g.messageId} /> },
+        { name: "Opens in", number: true, cell: (g) => g.heldBy ? <Fragment>after <MessageLink id={g.heldBy[0]!.messageId} /></Fragment> : g.state === "visible" ? <span class="dim">open</span> : age(g.waitMs) },
+        { name: "Behind it", number: true, cell: (g) => count(Math.max(0, g.messages - 1)) },
+        { name: "First message", cell: (g) => g.messageId ? <MessageLink id={g.messageId} /> : <span class="dim">none</span> },
         { name: "Receives", number: true, cell: (g) => count(g.receiveCount) },
         { name: "Sent", cell: (g) => <Time at={g.sent} /> },
       ]} />

@@ -46,7 +46,7 @@ export function Messages({ queue, fifo }: { queue: string; fifo: boolean }) {
   return <Fragment>
     <div class="filters" role="search" aria-label="Messages">
       <Choice name="State" value={state} set={(v) => change({ state: v, at: undefined })}
-        values={[["", "all"], ["visible", "visible"], ["in_flight", "in flight"], ["delayed", "delayed"], ["blocked", "blocked"]]} />
+        values={[["", "all"], ["visible", "visible"], ["in_flight", "in flight"], ["delayed", "delayed"], ["blocked", "blocked"], ["held", "held"]]} />
       <Field name="Contains" value={text} set={(v) => change({ text: v })} hint="body, id, key, reason" />
       {list && <span class="matched">{text ? `${count(found!.length)} of ${plural(list.length, "message")} loaded` : `${plural(list.length, "message")} loaded`}</span>}
     </div>
