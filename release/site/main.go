@@ -28,6 +28,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/semver"
+
 	v1 "tenaq/internal/api/v1"
 )
 
@@ -235,7 +237,7 @@ func writeVersions(to, version string) error {
 	for _, name := range found {
 		versions = append(versions, filepath.Base(filepath.Dir(name)))
 	}
-	slices.Reverse(versions)
+	slices.SortFunc(versions, func(a, b string) int { return semver.Compare(b, a) })
 	list, err := json.Marshal(versions)
 	if err != nil {
 		return err

@@ -94,6 +94,9 @@ func TestSite(t *testing.T) {
 		}
 	}
 	_, again := build(t, "v0.2.0")
+	if len(again) != len(files) {
+		t.Errorf("a second build has %d files, the first %d", len(again), len(files))
+	}
 	for name, text := range files {
 		if again[name] != text {
 			t.Errorf("%s differs between two builds", name)
@@ -136,7 +139,10 @@ func TestVersions(t *testing.T) {
 			t.Skip("SKIPPED: needs chromium-headless-shell")
 		}
 	}
-	dir, _ := build(t, "v0.2.0", "v0.3.0")
+	dir, files := build(t, "v0.10.0", "v0.10.0-rc.1", "v0.2.0", "v0.3.0")
+	if got := files["versions.js"]; !strings.Contains(got, `["v0.10.0","v0.10.0-rc.1","v0.3.0","v0.2.0"]`) {
+		t.Errorf("the versions are %s, want the latest first", got)
+	}
 	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--dump-dom",
 		"--user-data-dir="+t.TempDir(), "file://"+filepath.Join(dir, "v0.2.0", "docs", "claims.html"))
 	var errs bytes.Buffer

@@ -102,7 +102,7 @@ func TestExtensions(t *testing.T) {
 	if got := n.take(url, 0, 0); len(got) > 0 {
 		t.Error("a message is delivered in its pause")
 	}
-	if got := n.take(url, 20, 0); len(got) != 1 || time.Since(began) < time.Second {
+	if got := n.take(url, 20, 0); len(got) != 1 || time.Since(began) < second {
 		t.Errorf("got %d messages after %v, want 1 after 1 s", len(got), time.Since(began))
 	}
 
@@ -120,7 +120,7 @@ func TestExtensions(t *testing.T) {
 		*sent.Failed[0].Message != "Value 365d for parameter tenaq.delay is invalid. Reason: Must be at most 90d, the tenaq:delay-max of the queue." {
 		t.Errorf("a batch of long delays: got %+v, %v", sent, err)
 	}
-	if got := n.take(url, 20, 30); len(got) != 1 || *got[0].Body != "second" || time.Since(began) < time.Second {
+	if got := n.take(url, 20, 30); len(got) != 1 || *got[0].Body != "second" || time.Since(began) < second {
 		t.Errorf("got %d messages after %v, want the one with a delay of 1 s", len(got), time.Since(began))
 	}
 	depth, err := n.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url,

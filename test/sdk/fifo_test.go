@@ -289,7 +289,7 @@ func TestFIFOInFlightLimit(t *testing.T) {
 	}
 	got := n.get(url, "what fits", "0 1 2")
 	n.none(url, "at the limit")
-	if p := <-n.poll(t.Context(), url, 1); p.err != nil || p.messages != nil || p.took < time.Second {
+	if p := <-n.poll(t.Context(), url, 1); p.err != nil || p.messages != nil || p.took < second {
 		t.Errorf("a long poll at the limit: got %v, %v after %v, want nothing after a second", p.messages, p.err, p.took)
 	}
 	p := n.poll(t.Context(), url, 20)
