@@ -25,7 +25,7 @@ const wingsMax = 19
 var linesBelow = map[string]int{
 	"": 147_300,
 
-	"claims": 2_500, "cmd": 21_500, "docs": 100, "examples": 1_200, "offload": 1_100,
+	"claims": 2_500, "cmd": 21_550, "docs": 100, "examples": 1_200, "offload": 1_100,
 	"outbox": 9_700, "producer": 1_500, "queuetest": 400, "records": 5_100,
 	"redrive": 3_000, "release": 1_600, "test": 200, "worker": 5_000, "workertest": 500,
 

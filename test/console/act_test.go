@@ -135,6 +135,13 @@ func TestQueueActions(t *testing.T) {
 	b.fill("Value", "7d")
 	b.submit()
 	b.sees("Set the tag tenaq:history")
+	b.asks("button", "Set a tag", "Set a tag of mails")
+	b.fill("Key", "tenaq:history")
+	b.fill("Value", "8d")
+	b.submit()
+	b.until("the tag has another value", `document.querySelector("main").innerText.includes("8d")`)
+	b.click(".toast button", "Undo")
+	b.until("the tag has its earlier value", `document.querySelector("main").innerText.includes("7d")`)
 
 	b.goTo("#/q/mails")
 	b.asks("button", "Purge", "Purge mails")
@@ -303,12 +310,43 @@ func TestAlarmActions(t *testing.T) {
 	b.sees("silenced until")
 	b.click(".toast button", "Undo")
 	b.until("the silence has ended", `!document.body.innerText.includes("silenced until")`)
+
+	// A silence that another one replaced comes back, and so does one that was ended.
+	s.ask("/v1/alarms/silence", object{"match": "mails/*", "for": "3h", "reason": "the first one"}, nil)
+	b.sees("the first one")
+	b.asks("button", "Silence", "Silence alarms")
+	b.fill("Alarms", "mails/*")
+	b.fill("For", "90m")
+	b.fill("Reason", "the second one")
+	b.submit()
+	b.sees("the second one")
+	b.click(".toast button", "Undo")
+	b.sees("the first one")
+	b.click("button", "End")
+	b.until("the silence has ended", `!document.body.innerText.includes("the first one")`)
+	b.click(".toast button", "Undo")
+	b.sees("the first one")
+
+	const acknowledged = `[...document.querySelectorAll(".alarmbox .tag")].some((e) => e.innerText === "acknowledged")`
 	b.click("button", "Acknowledge")
-	b.sees("acknowledged")
+	b.until("it is acknowledged", acknowledged)
+	b.click(".toast button", "Undo")
+	b.until("it is no longer acknowledged", "!"+acknowledged)
+
+	// Elsewhere, a link follows the button.
+	b.click("button", "Acknowledge")
+	b.goTo("#/log")
+	b.until("a link follows Undo", `document.querySelector(".toast a") && ![...document.querySelectorAll(".toast button")].some((e) => e.innerText === "Undo")`)
+	b.click(".toast a", "Show the alarms")
+	b.until("it is acknowledged", acknowledged)
+	b.judged("acknowledged")
+	b.click("button", "End the acknowledgement")
+	b.until("it is no longer acknowledged", "!"+acknowledged)
 	s.logged("SilenceAlarms", "orders-dlq/dead-letters")
 	s.logged("AcknowledgeAlarm", "orders-dlq/dead-letters")
 	b.goTo("#/log")
 	b.sees("the bank is down")
+	b.sees("ended")
 }
 
 // The search finds work by a message id, a lineage id and a key, and shows its life.

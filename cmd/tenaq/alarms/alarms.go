@@ -247,20 +247,28 @@ restart of the server.`,
 }
 
 func newAckCmd(a *cli.App) *cobra.Command {
-	return postCmd(&cobra.Command{
+	var end bool
+	cmd := postCmd(&cobra.Command{
 		Use:   "ack ALARM",
 		Short: "Acknowledge an alarm until its state changes",
 		Long: `Acknowledge an alarm: it runs no actions until its state changes. Without that,
-an alarm repeats every four hours, or as --alarm-repeat of the server says.`,
-		Example: "  tenaq alarms ack orders/dead-letters",
+an alarm repeats every four hours, or as --alarm-repeat of the server says.
+With --end it repeats again: at once if a reminder would have been due.`,
+		Example: `  tenaq alarms ack orders/dead-letters
+  tenaq alarms ack orders/dead-letters --end`,
 	}, func(ctx context.Context, v *cli.V1Client, name string) error {
-		in := map[string]string{"alarm": name}
+		in, says := map[string]any{"alarm": name, "end": end}, "%s is acknowledged"
+		if end {
+			says = "%s is no longer acknowledged"
+		}
 		if err := v.Post(ctx, "acknowledge "+name, "", "/alarms/acknowledge", in,
 			&struct{}{}); err != nil {
 			return err
 		}
-		return a.Result(in, "%s is acknowledged", name)
+		return a.Result(in, says, name)
 	})
+	cmd.Flags().BoolVar(&end, "end", false, "end the acknowledgement")
+	return cmd
 }
 
 func newTestCmd(a *cli.App) *cobra.Command {

@@ -101,12 +101,16 @@ func (c *call) silence(in silenceIn) (silenced, error) {
 	return silenced{about, m.Silences()}, asAlarmError(err)
 }
 
-type alarmIn struct {
+type acknowledgeIn struct {
 	Alarm string `json:"alarm" doc:"name of the alarm, such as orders/expired"`
+	End   bool   `json:"end,omitempty" doc:"end the acknowledgement"`
 }
 
 // acknowledge answers POST /v1/alarms/acknowledge. [ALARM-47]
-func (c *call) acknowledge(in alarmIn) (none, error) {
+func (c *call) acknowledge(in acknowledgeIn) (none, error) {
+	if in.End {
+		return none{}, asAlarmError(c.cfg.Monitor.EndAcknowledgement(in.Alarm))
+	}
 	return none{}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm))
 }
 

@@ -53,6 +53,7 @@ func TestAlarms(t *testing.T) {
 		{"POST", "/v1/alarms/silence", asJSON, strings.Repeat(" ", intake.Small+1), 413, "64 KiB"},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting"}`, 400, `"message":"waiting is`},
 		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"other"}`, 404, "no such alarm"},
+		{"POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"other","end":true}`, 404, "no such alarm"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"log"}`, 200, "{}"},
 		{"POST", "/v1/alarms/test", asJSON, `{"action":"http://127.0.0.1/"}`, 404, `"message":"action \"http://127.0.0.1/\" is not declared: add it under actions in the configuration of the server, which declares none"`},
 	} {
@@ -69,6 +70,15 @@ func TestAlarms(t *testing.T) {
 	}
 	if _, body := w.ask("GET", "/v1/alarms", "", ""); !strings.Contains(body, `"acknowledged":true`) || !strings.Contains(body, `"tenaq alarms ack waiting"`) {
 		t.Errorf("got %s, want the alarm acknowledged", body)
+	}
+	if status, body := w.ask("POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting","end":true}`); status != http.StatusOK {
+		t.Errorf("end the acknowledgement: got %d %s", status, body)
+	}
+	if _, body := w.ask("GET", "/v1/alarms", "", ""); strings.Contains(body, "acknowledged") {
+		t.Errorf("got %s, want the alarm not acknowledged", body)
+	}
+	if _, body := w.ask("GET", "/v1/actions", "", ""); !strings.Contains(body, `"text":"ended"`) {
+		t.Errorf("got %s, want an entry that says that the acknowledgement ended", body)
 	}
 	if status, body := w.ask("GET", "/v1/alarms/history", "", ""); status != 200 || !strings.Contains(body, `"state":"ALARM","reason":"because"`) {
 		t.Errorf("got %s, want the change", body)

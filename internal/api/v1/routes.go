@@ -114,7 +114,7 @@ func init() {
 			summary: "Silence alarms for a while, or end a silence"},
 		{method: "POST", path: "/alarms/acknowledge", action: "AcknowledgeAlarm", server: true,
 			needs: hasAlarms, operation: does((*call).acknowledge), logs: aboutAlarm,
-			summary: "Acknowledge an alarm"},
+			summary: "Acknowledge an alarm, or end its acknowledgement"},
 		{method: "POST", path: "/alarms/test", action: "TestAction", server: true,
 			needs: hasAlarms, operation: does((*call).testAction), logs: aboutAction,
 			summary: "Run an action of the alarms once"},
@@ -157,5 +157,11 @@ func aboutSilence(_ *call, in any) (about, text string) {
 	silence := in.(silenceIn)
 	return silence.Match, "for " + silence.For + ", " + silence.Reason
 }
-func aboutAlarm(_ *call, in any) (about, text string)  { return in.(alarmIn).Alarm, "" }
+func aboutAlarm(_ *call, in any) (about, text string) {
+	alarm := in.(acknowledgeIn)
+	if alarm.End {
+		text = "ended"
+	}
+	return alarm.Alarm, text
+}
 func aboutAction(_ *call, in any) (about, text string) { return in.(actionIn).Action, "" }

@@ -3,8 +3,10 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
+import type { Silence } from "./api.gen";
+import { post } from "./api";
 import { say, T } from "./parts";
-import { epoch } from "./state";
+import { epoch, link, route } from "./state";
 
 // open is the dialog that is shown; it closes with null. Each dialog has a number, so that none takes
 // over what an earlier one was.
@@ -16,18 +18,28 @@ export interface Said {
   text: string;
   bad?: boolean;
   undo?: () => Promise<unknown>;
+  where?: [path: string[], label: string]; // it can be taken back later
   link?: [address: string, label: string];
 }
 
 const said = signal<Said | null>(null);
 let timer = 0;
 
-// tell says what was done, for ten seconds, with a way back if there is one.
+const undoFor = 10_000, linkFor = 20_000;
+
+// tell says what was done for ten seconds, with a way back if there is one, and then, on another
+// page, shows where it can be taken back. [CONSOLE-15]
 export function tell(what: Said): void {
   clearTimeout(timer);
   said.value = what;
   say(what.text);
-  timer = setTimeout(() => (said.value = null), 10_000);
+  timer = setTimeout(() => {
+    const { undo, where, text } = what;
+    const there = where && link(where[0]);
+    const here = there !== undefined && link(route.value.path) === there;
+    said.value = undo && there && !here ? { text, link: [there, where[1]] } : null;
+    if (said.value) timer = setTimeout(() => (said.value = null), linkFor);
+  }, undoFor);
 }
 
 // attempt carries out what needs no question, and says how it went.
@@ -40,6 +52,12 @@ export async function attempt(what: () => Promise<unknown>, done: Said): Promise
     tell({ text: (e as Error).message, bad: true });
   }
 }
+
+export const endSilence = (match: string) => post("/alarms/silence", { match, for: "0s" });
+
+// silenceAgain brings back a silence, for as long as it would have lasted.
+export const silenceAgain = (s: Silence) => post("/alarms/silence",
+  { match: s.match, for: `${Math.max(0, Date.parse(s.until) - Date.now())}ms`, ...(s.reason ? { reason: s.reason } : {}) });
 
 export function Toast() {
   const s = said.value;

@@ -2,9 +2,9 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Attribute, Message, QueueDetail, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, Message, QueueDetail, Task, TaskCount } from "./api.gen";
 import { act, get, post } from "./api";
-import { close, tell, type Said } from "./act";
+import { close, endSilence, silenceAgain, tell, type Said } from "./act";
 import { cmd, CommandList, v, type Command, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
 import { T } from "./parts";
@@ -186,7 +186,7 @@ export function Settings({ d }: { d: QueueDetail }) {
   const changed = settings.filter(([name]) => values[name] !== d.attributes[name]).map(([name]) => name);
   const set = async (): Promise<Said> => {
     await act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, values[name]])) });
-    return { text: `Changed ${changed.join(", ")}.`, undo: () => act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, d.attributes[name]])) }) };
+    return { text: `Changed ${changed.join(", ")}.`, undo: () => act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, d.attributes[name]])) }), where: [["q", d.name, "settings"], "Show the settings"] };
   };
   return <Act title={`Settings of ${d.name}`} label="Change" ready={changed.length > 0} act={set}
     commands={[cmd("Change the settings", "tenaq", "queue", "set", v(d.name), ...changed.flatMap((name): Word[] => ["--attribute", v(`${name}=${values[name]}`)]))]}>
@@ -195,11 +195,13 @@ export function Settings({ d }: { d: QueueDetail }) {
 }
 
 // Tag sets a tag.
-export function Tag({ queue }: { queue: string }) {
+export function Tag({ queue, tags }: { queue: string; tags: Record<string, string> }) {
   const [key, setKey] = useState(""), [value, setValue] = useState("");
   const tag = async (): Promise<Said> => {
     await act("TagQueue", { QueueUrl: queue, Tags: { [key]: value } });
-    return { text: `Set the tag ${key}.`, undo: () => act("UntagQueue", { QueueUrl: queue, TagKeys: [key] }) };
+    const before = Object.hasOwn(tags, key) ? tags[key] : undefined;
+    return { text: `Set the tag ${key}.`, where: [["q", queue, "settings"], "Show the tags"], undo: () => before === undefined
+      ? act("UntagQueue", { QueueUrl: queue, TagKeys: [key] }) : act("TagQueue", { QueueUrl: queue, Tags: { [key]: before } }) };
   };
   return <Act title={`Set a tag of ${queue}`} label="Set" ready={key !== ""} act={tag} commands={[cmd("Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`))]}>
     <div class="grid"><Input name="Key" value={key} set={setKey} required list={["tenaq:history", "tenaq:max-in-flight", "tenaq:rate"]} /><Input name="Value" value={value} set={setValue} /></div>
@@ -318,8 +320,9 @@ function Editor({ m, queue }: { m: Message; queue: string }) {
 export function Quiet({ match }: { match: string }) {
   const [of, setOf] = useState(match), [long, setLong] = useState("2h"), [why, setWhy] = useState("");
   const silence = async (): Promise<Said> => {
+    const before = (await get<AlarmList>("/alarms", { state: "ALARM" })).silences.find((s) => s.match === of);
     const out = await post<{ about: number }>("/alarms/silence", { match: of, for: long, ...(why ? { reason: why } : {}) });
-    return { text: `Silenced ${of} for ${long}: ${plural(out.about, "alarm")} now.`, undo: () => post("/alarms/silence", { match: of, for: "0s" }) };
+    return { text: `Silenced ${of} for ${long}: ${plural(out.about, "alarm")} now.`, undo: () => before ? silenceAgain(before) : endSilence(of), where: [["alarms"], "Show the silences"] };
   };
   return <Act title="Silence alarms" label="Silence" ready={of !== "" && long !== ""} act={silence}
     commands={[cmd("Silence them", "tenaq", "alarms", "silence", v(of), "--for", v(long), ...(why ? ["--reason", v(why)] : []))]}>
@@ -334,7 +337,7 @@ export function Rate({ t }: { t: Task }) {
   const [rate, set] = useState(String(t.rate ?? ""));
   const change = async (): Promise<Said> => {
     await post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: Number(rate) || 0 });
-    return { text: "Changed the rate.", undo: () => post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: t.rate ?? 0 }) };
+    return { text: "Changed the rate.", undo: () => post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: t.rate ?? 0 }), where: [["tasks", t.id], "Show the task"] };
   };
   return <Act title={`Rate of ${t.id}`} label="Change" act={change} commands={[cmd("Change its rate", "tenaq", "task", "rate", v(t.id), rate || "0")]}>
     <Input name="Messages per second" type="number" value={rate} set={set} hint="no limit" />

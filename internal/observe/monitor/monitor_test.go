@@ -484,6 +484,18 @@ func TestAcknowledge(t *testing.T) {
 		if all := w.notices(); len(all) != 0 {
 			t.Errorf("after it was acknowledged got %q, want nothing", all)
 		}
+		for range 2 { // the second one changes nothing
+			if err := w.EndAcknowledgement("waiting"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.minutes(65)
+		if all := w.notices(); len(all) != 2 || !strings.Contains(all[0], `"again":true`) {
+			t.Errorf("in the hour after the acknowledgement ended got %q, want what was due and one more", all)
+		}
+		if err := w.EndAcknowledgement("other"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("an unknown alarm: got %v", err)
+		}
 		w.remove("orders", w.take("orders", 60))
 		w.minutes(1)
 		w.send("orders", "y")

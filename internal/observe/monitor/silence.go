@@ -112,8 +112,26 @@ func (m *Monitor) Acknowledge(name string) error {
 			return nil, fmt.Errorf("%w: %s is %s: only an alarm in the state ALARM can be acknowledged", ErrInvalid,
 				clean(name, nameMax), e.State)
 		}
-		before := e.acked
-		e.acked = true
-		return func() { e.acked = before }, nil
+		return e.setAcked(true), nil
 	})
+}
+
+// EndAcknowledgement makes an alarm send reminders again, as if it had not been acknowledged: one
+// that would have been due is sent now. It has no effect on an alarm that is not acknowledged, and
+// fails with ErrNotFound if there is no such alarm. [ALARM-47]
+func (m *Monitor) EndAcknowledgement(name string) error {
+	defer m.kick()
+	return m.mutate(func() (func(), error) {
+		e := m.alarms[name]
+		if e == nil {
+			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
+		}
+		return e.setAcked(false), nil
+	})
+}
+
+func (e *entry) setAcked(to bool) (undo func()) {
+	before := e.acked
+	e.acked = to
+	return func() { e.acked = before }
 }

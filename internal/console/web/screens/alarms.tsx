@@ -1,8 +1,8 @@
 // Alarms: what is wrong, since when, and what to do about it.
 
 import { Fragment, h } from "preact";
-import type { AlarmList, ChangeList, ShownAlarm } from "../api.gen";
-import { ask, attempt } from "../act";
+import type { AlarmList, ChangeList, ShownAlarm, Silence } from "../api.gen";
+import { ask, attempt, endSilence, silenceAgain } from "../act";
 import { post, useGet } from "../api";
 import { cmd, line, useCommands, v } from "../commands";
 import { age, plural } from "../format";
@@ -30,7 +30,7 @@ export function Alarms() {
         <ul class="alarms">{all.map((a) => <One key={a.name} a={a} />)}</ul>
         {d.silences.length > 0 && <Fragment><h2>Silences</h2><Table name="Silences" rows={d.silences} id={(s) => s.match} columns={[
           { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> },
-          ...(can("tenaq:SilenceAlarms") ? [{ name: "End", cell: (s: { match: string }) => <button type="button" class="small" aria-label={`End the silence of ${s.match}`} onClick={() => void attempt(() => post("/alarms/silence", { match: s.match, for: "0s" }), { text: `Ended the silence of ${s.match}.` })}>End</button> }] : [])]} /></Fragment>}
+          ...(can("tenaq:SilenceAlarms") ? [{ name: "End", cell: (s: Silence) => <button type="button" class="small" aria-label={`End the silence of ${s.match}`} onClick={() => void attempt(() => endSilence(s.match), { text: `Ended the silence of ${s.match}.`, undo: () => silenceAgain(s), where: [["alarms"], "Show the alarms"] })}>End</button> }] : [])]} /></Fragment>}
       </Fragment>;
     }}</Wait>
     {past.data && past.data.changes.length > 0 && <Fragment><h2>Changes</h2>
@@ -43,7 +43,9 @@ export function Alarms() {
 
 function One({ a }: { a: ShownAlarm }) {
   const raised = a.state === "ALARM";
-  const ack = raised && !a.acknowledged ? line(cmd("", "tenaq", "alarms", "ack", v(a.name))) : null;
+  const ack = raised ? line(cmd("", "tenaq", "alarms", "ack", v(a.name), ...(a.acknowledged ? ["--end"] : []))) : null;
+  const acknowledge = () => post("/alarms/acknowledge", { alarm: a.name }), end = () => post("/alarms/acknowledge", { alarm: a.name, end: true });
+  const where: [string[], string] = [["alarms"], "Show the alarms"];
   const shown = [...(a.commands ?? []), ...(ack ? [ack] : [])];
   return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>
     <div class="bar"><Badge kind={raised ? "bad" : a.state === "OK" ? "good" : "idle"}>{a.state === "INSUFFICIENT_DATA" ? "no data" : a.state}</Badge>
@@ -51,7 +53,9 @@ function One({ a }: { a: ShownAlarm }) {
       <span class="dim">for {age(now.value - Date.parse(a.since))}, since <Time at={a.since} /></span>
       {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
     {raised && <div class="acts">
-      {!a.acknowledged && can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" onClick={() => void attempt(() => post("/alarms/acknowledge", { alarm: a.name }), { text: `Acknowledged ${a.name}: no reminder until its state changes.` })}>Acknowledge</button>}
+      {can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" onClick={() => void (a.acknowledged
+        ? attempt(end, { text: `Ended the acknowledgement of ${a.name}: it sends reminders again.`, undo: acknowledge, where })
+        : attempt(acknowledge, { text: `Acknowledged ${a.name}: no reminder until its state changes.`, undo: end, where }))}>{a.acknowledged ? "End the acknowledgement" : "Acknowledge"}</button>}
       {!a.silencedUntil && can("tenaq:SilenceAlarms") && <button type="button" class="small" onClick={() => void ask((c) => <c.Quiet match={a.name} />)}>Silence…</button>}</div>}
     {a.description && <p class="dim"><T text={a.description} /></p>}
     <p class="why"><T text={a.reason} /></p>

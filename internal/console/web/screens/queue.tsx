@@ -48,10 +48,11 @@ const paused = "tenaq:paused";
 function Actions({ d }: { d: QueueDetail }) {
   const is = paused in d.tags;
   const pause = () => act("TagQueue", { QueueUrl: d.name, Tags: { [paused]: "true" } }), resume = () => act("UntagQueue", { QueueUrl: d.name, TagKeys: [paused] });
+  const where: [string[], string] = [["q", d.name], "Show the queue"];
   return <div class="acts">
     {can("sqs:SendMessage") && <button type="button" class={d.deadLettersOf ? "" : "primary"} onClick={() => void ask((c) => <c.Send queue={d.name} fifo={d.fifo} />)}>Send a message</button>}
     {can("sqs:TagQueue", "sqs:UntagQueue") && <button type="button" onClick={() => void (is
-      ? attempt(resume, { text: `Resumed ${d.name}.`, undo: pause }) : attempt(pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
+      ? attempt(resume, { text: `Resumed ${d.name}.`, undo: pause, where }) : attempt(pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume, where }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
     {can("sqs:PurgeQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge />)}>Purge…</button>}
     {can("sqs:DeleteQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge={false} />)}>Delete…</button>}
   </div>;
@@ -114,10 +115,10 @@ function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) 
       <div class="titlebar"><h2>Settings</h2>{can("sqs:SetQueueAttributes") && <button type="button" class="small" onClick={() => void ask((c) => <c.Settings d={d} />)}>Change…</button>}</div>
       <dl class="facts">{settings.map(([k, v]) => <Fact key={k} name={k}><Value name={k} value={v} /></Fact>)}
         <Fact name="URL"><T text={d.url} /></Fact></dl>
-      <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} />)}>Set a tag…</button>}</div>
+      <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} tags={d.tags} />)}>Set a tag…</button>}</div>
       {tags.length === 0 ? <Empty>The queue has no tags.</Empty>
         : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}
-          {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(() => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, undo: () => act("TagQueue", { QueueUrl: name, Tags: { [k]: v } }) })}>×</button></Fragment>}</Fact>)}</dl>}
+          {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(() => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, where: [["q", name, "settings"], "Show the tags"], undo: () => act("TagQueue", { QueueUrl: name, Tags: { [k]: v } }) })}>×</button></Fragment>}</Fact>)}</dl>}
     </Fragment>;
   }}</Wait>;
 }

@@ -74,9 +74,10 @@ function left(t: Task): string {
 function Steer({ t, again }: { t: Task; again(): void }) {
   const to = (what: string) => post(`/tasks/${encodeURIComponent(t.id)}/${what}`, {}).then(again);
   const held = t.state === "PAUSED";
+  const where: [string[], string] = [["tasks", t.id], "Show the task"];
   return <div class="acts">
-    {t.state !== "CANCELLING" && <button type="button" onClick={() => void (held ? attempt(() => to("resume"), { text: "Resumed the task.", undo: () => to("pause") })
-      : attempt(() => to("pause"), { text: "Paused the task.", undo: () => to("resume") }))}>{held ? "Resume" : "Pause"}</button>}
+    {t.state !== "CANCELLING" && <button type="button" onClick={() => void (held ? attempt(() => to("resume"), { text: "Resumed the task.", undo: () => to("pause"), where })
+      : attempt(() => to("pause"), { text: "Paused the task.", undo: () => to("resume"), where }))}>{held ? "Resume" : "Pause"}</button>}
     <button type="button" onClick={() => void ask((c) => <c.Rate t={t} />)}>Change the rate…</button>
     {t.state !== "CANCELLING" && <button type="button" class="danger" onClick={() => void attempt(() => to("cancel"), { text: "Cancelled the task: what it has done stays." })}>Cancel the task</button>}
   </div>;
