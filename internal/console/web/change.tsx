@@ -195,9 +195,10 @@ export function Settings({ d }: { d: QueueDetail }) {
 }
 
 // Tag sets a tag.
-export function Tag({ queue, tags }: { queue: string; tags: Record<string, string> }) {
+export function Tag({ queue }: { queue: string }) {
   const [key, setKey] = useState(""), [value, setValue] = useState("");
   const tag = async (): Promise<Said> => {
+    const { tags } = await get<QueueDetail>("/queues/" + encodeURIComponent(queue)); // the page may be older
     await act("TagQueue", { QueueUrl: queue, Tags: { [key]: value } });
     const before = Object.hasOwn(tags, key) ? tags[key] : undefined;
     return { text: `Set the tag ${key}.`, where: [["q", queue, "settings"], "Show the tags"], undo: () => before === undefined

@@ -115,7 +115,7 @@ function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) 
       <div class="titlebar"><h2>Settings</h2>{can("sqs:SetQueueAttributes") && <button type="button" class="small" onClick={() => void ask((c) => <c.Settings d={d} />)}>Change…</button>}</div>
       <dl class="facts">{settings.map(([k, v]) => <Fact key={k} name={k}><Value name={k} value={v} /></Fact>)}
         <Fact name="URL"><T text={d.url} /></Fact></dl>
-      <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} tags={d.tags} />)}>Set a tag…</button>}</div>
+      <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} />)}>Set a tag…</button>}</div>
       {tags.length === 0 ? <Empty>The queue has no tags.</Empty>
         : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}
           {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(() => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, where: [["q", name, "settings"], "Show the tags"], undo: () => act("TagQueue", { QueueUrl: name, Tags: { [k]: v } }) })}>×</button></Fragment>}</Fact>)}</dl>}
