@@ -73,16 +73,17 @@ func (d *disk) settle(name string) error {
 }
 
 // release removes what was kept, now that the store in dir is whole without it, and copies of
-// manifests that are gone. What cannot be removed now is found again at the next start.
+// manifests that are gone. What cannot be removed now is found again at the next start. A directory
+// that cannot be listed fails the store, as everywhere.
 func (d *disk) release(dir string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.released = true
 	for _, name := range d.kept {
 		_ = d.FS.Remove(name)
 	}
 	d.kept = nil
-	names, _ := d.FS.List(dir)
+	d.mu.Unlock()
+	names, _ := d.List(dir)
 	for _, name := range names {
 		of, is := strings.CutPrefix(name, copyPrefix)
 		if is && !slices.Contains(names, of) {
