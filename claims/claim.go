@@ -28,6 +28,7 @@ type Claim struct {
 	version  records.Version // of that write
 	deadline time.Time       // end of the time for which the holder may rely on the claim
 	why      error           // why the claim is over: ErrLost, ErrEnded, or nil
+	holdings []*holding      // that are told when the claim is lost
 }
 
 // newClaim returns the claim that r records, which the caller asked for at began.
@@ -87,7 +88,7 @@ func (c *Claim) Deadline() time.Time {
 // Renew restarts the lease. It returns ErrLost if the claim is no longer current or Deadline has
 // passed. After any other error, the claim may still be held until Deadline.
 func (c *Claim) Renew(ctx context.Context) error {
-	if err := c.write(ctx, func(e *stored) { e.State = Held }); err != nil {
+	if err := c.write(ctx, plainPut, func(e *stored) { e.State = Held }); err != nil {
 		return fmt.Errorf("renew the claim on %q: %w", c.key, err)
 	}
 	return nil
@@ -102,6 +103,16 @@ const ResultMax = 128 << 10
 // may have refused the fence, and the other holder may be repeating the work.
 func (c *Claim) Complete(ctx context.Context, result []byte) error {
 	return c.end(ctx, Completed, result, "", true)
+}
+
+// CompleteBy is Complete by a write that put makes, with the store of the ledger, for a store that
+// can do more in the same step: serverrecords deletes the message. Put answers like Put of the
+// store. It is called again after an error, and if a renewal has come first.
+func (c *Claim) CompleteBy(
+	ctx context.Context, result []byte,
+	put func(context.Context, records.Store, records.Write) (records.Record, error),
+) error {
+	return c.endBy(ctx, Completed, result, "", true, put)
 }
 
 // Fail records that the work failed, and the first 4 KiB of the reason. The key can be claimed
@@ -135,9 +146,22 @@ const reasonMax = 4 << 10
 func (c *Claim) end(
 	ctx context.Context, state State, result []byte, reason string, begun bool,
 ) error {
+	return c.endBy(ctx, state, result, reason, begun, plainPut)
+}
+
+// A putter writes to a store like Put of it.
+type putter = func(context.Context, records.Store, records.Write) (records.Record, error)
+
+func plainPut(ctx context.Context, s records.Store, w records.Write) (records.Record, error) {
+	return s.Put(ctx, w)
+}
+
+func (c *Claim) endBy(
+	ctx context.Context, state State, result []byte, reason string, begun bool, put putter,
+) error {
 	err := checkResult(result)
 	if err == nil {
-		err = c.write(ctx, func(e *stored) {
+		err = c.write(ctx, put, func(e *stored) {
 			e.end(state, result, reason)
 			if !begun {
 				e.Attempts--
@@ -167,7 +191,7 @@ func checkResult(result []byte) error {
 }
 
 // write changes the entry, if it is still the one that this claim wrote last.
-func (c *Claim) write(ctx context.Context, change func(*stored)) error {
+func (c *Claim) write(ctx context.Context, put putter, change func(*stored)) error {
 	select {
 	case c.writing <- struct{}{}:
 		defer func() { <-c.writing }()
@@ -189,7 +213,7 @@ func (c *Claim) write(ctx context.Context, change func(*stored)) error {
 		return ErrLost
 	}
 	e.Nonce = rand.Text()
-	r, e, err := c.put(ctx, version, e)
+	r, e, err := c.put(ctx, put, version, e)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,17 +235,22 @@ func (c *Claim) finish(why error) {
 	if c.why == nil {
 		c.why = why
 		close(c.over)
+		for _, h := range c.holdings {
+			if why == ErrLost {
+				h.lost()
+			}
+		}
 	}
 }
 
 // put writes the entry over the version that this claim wrote last. If the claim has been ended
 // already, it returns the entry that ended it, and ErrEnded unless that equals the one to write.
 func (c *Claim) put(
-	ctx context.Context, version records.Version, e stored,
+	ctx context.Context, put putter, version records.Version, e stored,
 ) (records.Record, stored, error) {
 	w := c.ledger.writeOf(c.key, version, &e)
 	for {
-		r, err := c.ledger.put(ctx, w, e.Nonce)
+		r, err := c.ledger.put(ctx, put, w, e.Nonce)
 		conflict, ok := errors.AsType[*records.Conflict](err)
 		if !ok {
 			return r, e, err

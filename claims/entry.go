@@ -2,11 +2,13 @@ package claims
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
+	"tenaq/internal/work/plainjson"
 	"tenaq/records"
 )
 
@@ -109,10 +111,41 @@ type stored struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+// encode returns the entry as encoding/json would, in a fraction of its time.
 func (s *stored) encode() []byte {
 	s.Version = entryVersion
-	b, _ := json.Marshal(s) // cannot fail for these types
-	return b
+	size := len(s.Owner) + len(s.Reason) + len(s.Message) +
+		base64.StdEncoding.EncodedLen(len(s.Result)+len(s.Memo)+3)
+	b := strconv.AppendInt(append(make([]byte, 0, size+200), `{"v":`...), entryVersion, 10)
+	text := func(name, value string) {
+		if value != "" {
+			b = plainjson.AppendString(append(b, name...), value)
+		}
+	}
+	number := func(name string, value uint64) {
+		if value != 0 {
+			b = strconv.AppendUint(append(b, name...), value, 10)
+		}
+	}
+	data := func(name string, value []byte) {
+		if len(value) > 0 {
+			b = plainjson.AppendBytes(append(b, name...), value)
+		}
+	}
+	b = plainjson.AppendString(append(b, `,"state":`...), string(s.State))
+	text(`,"owner":`, s.Owner)
+	text(`,"nonce":`, s.Nonce)
+	number(`,"fence":`, s.Fence)
+	number(`,"attempts":`, uint64(s.Attempts))
+	number(`,"lease_ms":`, uint64(s.LeaseMS))
+	data(`,"result":`, s.Result)
+	text(`,"reason":`, s.Reason)
+	text(`,"message":`, s.Message)
+	data(`,"memo":`, s.Memo)
+	if s.Unknown {
+		b = append(b, `,"unknown":true`...)
+	}
+	return append(b, '}')
 }
 
 // decode reads the entry of a record. Its error is ErrUnreadable.

@@ -47,7 +47,7 @@ type Config struct {
 	Lost func(context.Context, Entry) (Decision, error)
 }
 
-// A Decision says what happens to work whose holder was lost.
+// A Decision says what happens to work whose holder was lost. The zero Decision is that of Retry.
 type Decision struct {
 	state  State
 	result []byte
@@ -181,7 +181,7 @@ func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim
 	)
 	for {
 		began := time.Now()
-		r, err := l.put(ctx, l.writeOf(key, version, &next), next.Nonce)
+		r, err := l.put(ctx, plainPut, l.writeOf(key, version, &next), next.Nonce)
 		if err == nil {
 			l.forget(key)
 			return l.decide(ctx, l.newClaim(key, next, r, began), before)
@@ -312,7 +312,9 @@ func (l *Ledger) writeOf(key string, version records.Version, e *stored) records
 	now := time.Now()
 	w := records.Write{
 		Key: l.cfg.Prefix + key, Value: e.encode(), If: version, TTL: l.cfg.Retention,
-		Labels: e.labels(now), Due: e.due(now),
+	}
+	if _, ignored := l.cfg.Store.(records.Unlabeled); !ignored {
+		w.Labels, w.Due = e.labels(now), e.due(now)
 	}
 	if e.State == Parked {
 		w.TTL = 0
@@ -333,13 +335,10 @@ const (
 // put writes, and retries after an error that leaves the outcome open. If the record has the nonce
 // of the write, the write took effect, whatever the store answered.
 func (l *Ledger) put(
-	ctx context.Context, w records.Write, nonce string,
+	ctx context.Context, put putter, w records.Write, nonce string,
 ) (r records.Record, err error) {
-	if err := w.Check(); err != nil {
-		return r, err
-	}
 	for try := 1; ; try++ {
-		if r, err = l.cfg.Store.Put(ctx, w); err == nil {
+		if r, err = put(ctx, l.cfg.Store, w); err == nil {
 			return r, nil
 		}
 		if conflict, ok := errors.AsType[*records.Conflict](err); ok {
@@ -351,7 +350,9 @@ func (l *Ledger) put(
 			}
 			return r, err
 		}
-		if try == putTries || backoff.Sleep(ctx, backoff.Jitter(putPause)) != nil {
+		// A store refuses what exceeds its limits every time.
+		if try == putTries || w.Check() != nil ||
+			backoff.Sleep(ctx, backoff.Jitter(putPause)) != nil {
 			return r, err
 		}
 	}

@@ -12,8 +12,11 @@ import (
 
 // This file is for people and their tools: it reads the ledger, and records decisions of people.
 
-// ErrNoEntry is the error for a key without an entry.
+// ErrNoEntry is the error for a key without an entry. The key or Config.Prefix may be wrong.
 var ErrNoEntry = errors.New("the ledger has no entry for this key")
+
+// ErrChanged is the error of Reopen and Settle for an entry that changed meanwhile.
+var ErrChanged = errors.New("changed meanwhile: look at it again before you decide")
 
 // Entry returns the entry of key, or ErrNoEntry.
 func (l *Ledger) Entry(ctx context.Context, key string) (Entry, error) {
@@ -120,8 +123,7 @@ func (l *Ledger) override(ctx context.Context, key string, change func(*stored))
 	s.LeaseMS, s.Unknown = 0, false
 	switch conflict, err := l.replace(ctx, key, e.Version, s); {
 	case conflict:
-		return fmt.Errorf("the claim on %q changed meanwhile: look at it again before you decide",
-			key)
+		return fmt.Errorf("the claim on %q %w", key, ErrChanged)
 	case err != nil:
 		return fmt.Errorf("change the claim on %q: %w", key, err)
 	}
@@ -134,7 +136,7 @@ func (l *Ledger) replace(
 	ctx context.Context, key string, version records.Version, s stored,
 ) (conflict bool, err error) {
 	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
-	_, err = l.put(ctx, l.writeOf(key, version, &s), s.Nonce)
+	_, err = l.put(ctx, plainPut, l.writeOf(key, version, &s), s.Nonce)
 	_, conflict = errors.AsType[*records.Conflict](err)
 	return conflict, err
 }

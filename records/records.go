@@ -115,6 +115,10 @@ type Store interface {
 	Close() error
 }
 
+// An Unlabeled is a Store that ignores Write.Labels and Write.Due, so its callers need not make
+// them.
+type Unlabeled interface{ Unlabeled() }
+
 // ErrNotFound is the error of Get if there is no such record.
 var ErrNotFound = errors.New("no such record")
 

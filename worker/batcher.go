@@ -20,10 +20,12 @@ import (
 // one. That goes when there are ten, when the request in progress has ended, or after gatherMax.
 type batcher[T any] struct {
 	send func([]T) []error // carries out a request; returns one error per entry
+	crew *crew             // runs requests
 
 	mu      sync.Mutex
 	waiting []batched[T]
 	running int
+	timing  bool // slow is about to be called
 }
 
 type batched[T any] struct {
@@ -39,19 +41,24 @@ func (b *batcher[T]) do(entry T) error {
 	done := make(chan error, 1)
 	b.mu.Lock()
 	b.waiting = append(b.waiting, batched[T]{entry, done})
-	if b.running == 0 || len(b.waiting) >= sqslimits.BatchMax {
+	switch {
+	case b.running == 0 || len(b.waiting) >= sqslimits.BatchMax:
 		b.start()
+	case !b.timing:
+		b.timing = true
+		time.AfterFunc(gatherMax, b.slow)
 	}
-	b.mu.Unlock()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(gatherMax):
-	}
-	b.mu.Lock()
-	b.start() // the requests in progress are slow
 	b.mu.Unlock()
 	return <-done
+}
+
+// slow begins another request, because those in progress are slow. One timer serves all entries, so
+// some wait for less than gatherMax.
+func (b *batcher[T]) slow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timing = false
+	b.start()
 }
 
 // start begins a request with the waiting entries, if another request is allowed. The caller holds
@@ -59,7 +66,7 @@ func (b *batcher[T]) do(entry T) error {
 func (b *batcher[T]) start() {
 	if len(b.waiting) > 0 && b.running < batchersMax {
 		b.running++
-		go b.run()
+		b.crew.run(b.run)
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *Worker) fetchLate(unit []*delivery) {
 		d.keep()
 	}
 	began := time.Now()
-	together(missing, func(d *delivery) { d.err = w.fetch(d.held, d) })
+	together(missing, func(d *delivery) { d.err = w.fetch(d.hold.ctx, d) })
 	for _, d := range unit {
 		d.took = time.Since(began)
 	}

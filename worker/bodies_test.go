@@ -141,7 +141,7 @@ func TestBodyIsFetched(t *testing.T) {
 // A duplicate is found by its claim, before its body is fetched: it may not even be there any more.
 func TestDuplicateIsNotFetched(t *testing.T) {
 	withBodies(t, ".fifo", func(t *testing.T, l *library) {
-		stop := l.start(l.config(func(context.Context, *worker.Message) error { return nil }))
+		l.run(l.config(func(context.Context, *worker.Message) error { return nil }))
 		l.keep("a")
 		l.sleep(10 * time.Minute) // beyond the window of the queue
 		second := l.lose("a")
@@ -151,7 +151,6 @@ func TestDuplicateIsNotFetched(t *testing.T) {
 			t.Errorf("%d bodies were fetched, want one", got)
 		}
 		l.wantCount(l.url, 0)
-		l.mustStop(stop)
 	})
 }
 
@@ -189,7 +188,7 @@ func TestStoreOfBodiesAway(t *testing.T) {
 			if early {
 				cfg = byBody(cfg)
 			}
-			stop := l.start(cfg)
+			l.run(cfg)
 			l.keep("a")
 			l.sleep(3 * time.Minute)
 			if n := l.bodies.Calls("get"); n < 2 || n > 9 {
@@ -203,7 +202,6 @@ func TestStoreOfBodiesAway(t *testing.T) {
 			l.sleep(15 * time.Minute)
 			l.wantLines([]string{"done a 0s"}, "done", "failed", "dead", "lost")
 			l.wantCount(l.url, 0)
-			l.mustStop(stop)
 		})
 	}
 }
@@ -218,13 +216,12 @@ func TestStoreOfBodiesAwayPausesReceives(t *testing.T) {
 		}
 		cfg := l.config(nil)
 		cfg.Handler = worker.HandlerFunc(func(context.Context, *worker.Message) error { return nil })
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.sleep(10 * time.Minute)
 		if got := l.client.Calls("ReceiveMessage"); got > 100 {
 			t.Errorf("%d receives in ten minutes without the store, as many as with it", got)
 		}
 		l.wantCount(l.dead, 0)
-		l.mustStop(stop)
 	})
 }
 
@@ -233,7 +230,7 @@ func TestStoreOfBodiesAwayPausesReceives(t *testing.T) {
 func TestBodyIsMissing(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
-		stop := l.start(l.config(func(context.Context, *worker.Message) error { return nil }))
+		l.run(l.config(func(context.Context, *worker.Message) error { return nil }))
 		l.sleep(10 * time.Minute)
 		if got := l.lines("failed"); len(got) != 3 {
 			t.Errorf("failed %q, want three attempts", got)
@@ -241,7 +238,6 @@ func TestBodyIsMissing(t *testing.T) {
 		l.wantLines(nil, "started", "deferred", "lost")
 		l.wantDead(pointer, offload.ErrNotFound.Error())
 		l.wantCount(l.url, 0)
-		l.mustStop(stop)
 	})
 }
 
@@ -249,13 +245,12 @@ func TestBodyIsMissing(t *testing.T) {
 func TestBodyIsMissingAndHasTheKey(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
-		stop := l.start(byBody(l.config(func(context.Context, *worker.Message) error { return nil })))
+		l.run(byBody(l.config(func(context.Context, *worker.Message) error { return nil })))
 		l.sleep(time.Second)
 		if got := l.lines("failed"); len(got) != 1 {
 			t.Errorf("failed %q, want once", got)
 		}
 		l.wantDead(pointer, "it is unknown what work the message belongs to")
-		l.mustStop(stop)
 	})
 }
 
@@ -265,7 +260,7 @@ func TestBodyIsMissingForMemo(t *testing.T) {
 	withBodies(t, ".fifo", func(t *testing.T, l *library) {
 		cfg := l.config(func(context.Context, *worker.Message) error { return nil })
 		cfg.Memo = func(m *worker.Message) []byte { return []byte("memo of " + m.Body) }
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.lose("a")
 		l.sleep(30 * time.Minute)
 		if got := l.lines("failed"); len(got) != 3 {
@@ -280,7 +275,6 @@ func TestBodyIsMissingForMemo(t *testing.T) {
 		again := l.lose("b")
 		l.sleep(time.Minute)
 		l.wantLines([]string{"done b 0s", "duplicate " + again + " "}, "done", "duplicate")
-		l.mustStop(stop)
 	})
 }
 
@@ -297,14 +291,13 @@ func TestForbiddenPointerIsPoison(t *testing.T) {
 		}
 		cfg := l.config(func(context.Context, *worker.Message) error { return nil })
 		cfg.DeleteBodies = true
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.sleep(time.Second)
 		l.wantDead(pointer, `the bucket "secrets", which the configuration does not allow`)
 		l.wantLines(nil, "started", "done")
 		if n := l.bodies.Calls("get") + l.bodies.Calls("delete"); n != 0 {
 			t.Errorf("the store was asked %d times", n)
 		}
-		l.mustStop(stop)
 	})
 }
 
@@ -379,7 +372,7 @@ func TestStoreOfBodiesHangs(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		stop := l.start(l.config(func(context.Context, *worker.Message) error { return nil }))
+		l.run(l.config(func(context.Context, *worker.Message) error { return nil }))
 		l.keep("a")
 		l.sleep(6 * time.Minute)
 		if got := l.lines("deferred"); len(got) != 1 || !strings.Contains(got[0], context.DeadlineExceeded.Error()) {
@@ -389,7 +382,6 @@ func TestStoreOfBodiesHangs(t *testing.T) {
 		l.bodies.SetFault(nil)
 		l.sleep(10 * time.Minute)
 		l.wantLines([]string{"done a 0s"}, "done")
-		l.mustStop(stop)
 	})
 }
 
@@ -425,7 +417,7 @@ func TestLeaseIsLostDuringFetch(t *testing.T) {
 			}
 			return sqstest.None
 		})
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.keep("a")
 		l.sleep(90 * time.Second)
 		l.client.SetFault(nil)
@@ -434,7 +426,6 @@ func TestLeaseIsLostDuringFetch(t *testing.T) {
 			t.Errorf("lost %q, want once", got)
 		}
 		l.wantLines([]string{"started a", "done a 0s"}, "started", "done")
-		l.mustStop(stop)
 	})
 }
 
@@ -455,7 +446,7 @@ func TestBatchWithMissingBodies(t *testing.T) {
 		l.lose("b")
 		l.send("c")
 		l.keep("d")
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.sleep(time.Second)
 		l.wantLines([]string{"batch a,c,d"}, "batch")
 		if got := l.lines("failed"); len(got) != 1 {
@@ -464,7 +455,6 @@ func TestBatchWithMissingBodies(t *testing.T) {
 		l.sleep(10 * time.Minute)
 		l.wantCount(l.url, 0)
 		l.wantCount(l.dead, 1)
-		l.mustStop(stop)
 	})
 }
 
@@ -490,14 +480,13 @@ func TestOrderWithoutBodies(t *testing.T) {
 			}
 			return nil
 		})
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.sleep(5 * time.Minute)
 		l.wantLines([]string{"handled 1"}, "handled", "dead", "failed")
 		l.bodies.SetFault(nil)
 		l.sleep(20 * time.Minute)
 		l.wantLines([]string{"handled 1", "handled 2", "handled 3", "handled 4"}, "handled", "dead", "failed")
 		l.wantCount(l.url, 0)
-		l.mustStop(stop)
 	})
 }
 
@@ -512,7 +501,7 @@ func TestDeleteBodies(t *testing.T) {
 			return nil
 		})
 		cfg.DeleteBodies = true
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.keep("sick")
 		l.sleep(10 * time.Minute)
 		l.wantCount(l.dead, 1)
@@ -538,7 +527,6 @@ func TestDeleteBodies(t *testing.T) {
 		if l.bodies.Len() != 1 {
 			t.Errorf("%d bodies, want that of the dead letter", l.bodies.Len())
 		}
-		l.mustStop(stop)
 	})
 }
 
@@ -553,12 +541,11 @@ func TestBodyIsLeft(t *testing.T) {
 		})
 		cfg := l.config(func(context.Context, *worker.Message) error { return nil })
 		cfg.DeleteBodies = true
-		stop := l.start(cfg)
+		l.run(cfg)
 		l.keep("a")
 		l.sleep(time.Minute)
 		l.wantLines([]string{"done a 0s"}, "done", "failed", "deferred")
 		l.wantCount(l.url, 0)
-		l.mustStop(stop)
 	})
 }
 

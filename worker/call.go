@@ -7,74 +7,126 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"tenaq/internal/work/backoff"
 )
 
-// call runs the handler over claimed messages and sets their err. If the context of the handler
-// ended before the handler returned, call returns the cause. If the handler does not return within
-// Config.Drain after that, call returns running, which is closed when the handler returns; err is
-// then not set. A handler does not begin without the lease and the claim of each message.
-func (w *Worker) call(unit []*delivery) (running <-chan struct{}, cause error) {
-	ctx, cancel := context.WithCancelCause(unit[0].hold.work)
-	defer cancel(nil)
-	end := func(why error) func() { return func() { cancel(why) } }
-	for _, d := range unit {
+// A call is a call of the handler over claimed messages.
+type call struct {
+	worker  *Worker
+	unit    []*delivery
+	errs    []error
+	abandon func(cause error)
+	cause   error // why the context of the handler ended before it returned
+
+	ctx     context.Context // of the handler
+	cancel  context.CancelCauseFunc
+	timeout *time.Timer
+	stall   *time.Timer // or nil
+	began   time.Time
+
+	mu   sync.Mutex
+	over bool          // the handler has returned
+	wait *time.Timer   // for the return of the handler, once its context has ended
+	gone chan struct{} // closed when the messages have been given up; nil before
+}
+
+// newCall prepares a call. If the context of the handler ends before the handler returns, and the
+// handler does not return within Config.Drain after that, abandon is called with the cause.
+func (w *Worker) newCall(unit []*delivery, abandon func(cause error)) *call {
+	c := &call{worker: w, unit: unit, errs: make([]error, len(unit)), abandon: abandon}
+	c.ctx, c.cancel = context.WithCancelCause(unit[0].hold.ctx)
+	return c
+}
+
+// run runs the handler. A handler does not begin without the lease and the claim of each message.
+func (c *call) run() {
+	w := c.worker
+	for _, d := range c.unit {
 		d.keep()
-		stop := context.AfterFunc(d.held, func() { cancel(d.whyEnded()) })
-		defer stop()
 		if why := d.whyEnded(); why != nil {
-			cancel(why) // without waiting for AfterFunc
+			c.cancel(why)
 		}
 	}
-	if ctx.Err() != nil { // such as when other claims took longer than the first one lasts
-		for _, d := range unit {
-			d.err = context.Cause(ctx)
+	if c.ctx.Err() != nil { // such as when other claims took longer than the first one lasts
+		for i := range c.unit {
+			c.errs[i] = context.Cause(c.ctx)
 		}
-		return nil, context.Cause(ctx)
+		return
 	}
-	defer time.AfterFunc(w.cfg.Timeout, end(ErrTimeout)).Stop()
+	for _, d := range c.unit {
+		d.hold.watch(func() { c.end(d.whyEnded()) })
+	}
+	c.timeout = time.AfterFunc(w.cfg.Timeout, func() { c.end(ErrTimeout) })
 	if w.cfg.Stall > 0 {
-		stall := time.AfterFunc(w.cfg.Stall, end(ErrStalled))
-		defer stall.Stop()
-		progress := func() { stall.Reset(w.cfg.Stall) }
-		for _, d := range unit {
+		c.stall = time.AfterFunc(w.cfg.Stall, func() { c.end(ErrStalled) })
+		progress := func() { c.stall.Reset(w.cfg.Stall) }
+		for _, d := range c.unit {
 			d.progress.Store(&progress)
 		}
 	}
+	c.began = time.Now()
+	for try := 1; ; try++ {
+		w.callOnce(c.ctx, c.unit, c.errs)
+		if !w.awaitHandler(c.ctx, c.unit, c.errs, try) {
+			return
+		}
+	}
+}
 
-	began, returned := time.Now(), make(chan struct{})
-	errs := make([]error, len(unit))
-	go func() {
-		defer close(returned)
-		for try := 1; ; try++ {
-			w.callOnce(ctx, unit, errs)
-			if !w.awaitHandler(ctx, unit, errs, try) {
-				return
-			}
+// end ends the context of the handler, if the handler has not returned.
+func (c *call) end(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.wait != nil {
+		return
+	}
+	c.cancel(why)
+	c.wait = time.AfterFunc(c.worker.cfg.Drain, func() {
+		c.mu.Lock()
+		if c.over {
+			c.mu.Unlock()
+			return
 		}
-	}()
-	select {
-	case <-returned:
-	case <-ctx.Done():
-		select {
-		case <-returned:
-		case <-time.After(w.cfg.Drain):
-			return returned, context.Cause(ctx)
+		c.gone = make(chan struct{})
+		c.mu.Unlock()
+		c.abandon(context.Cause(c.ctx))
+		close(c.gone)
+	})
+}
+
+// returned is called when run has returned, or has been left by the end of its goroutine. It sets
+// the err of each message and the cause, unless the messages have been abandoned.
+func (c *call) returned() (abandoned bool) {
+	c.mu.Lock()
+	c.over = true
+	gone := c.gone
+	if c.wait != nil {
+		c.wait.Stop()
+	}
+	c.mu.Unlock()
+	if c.stall != nil {
+		c.stall.Stop()
+	}
+	if c.timeout != nil {
+		c.timeout.Stop()
+	}
+	defer c.cancel(nil)
+	if gone != nil {
+		<-gone
+		return true
+	}
+	c.cause = context.Cause(c.ctx)
+	for i, d := range c.unit {
+		if d.err = c.errs[i]; !c.began.IsZero() {
+			d.took = time.Since(c.began)
 		}
+		// The context may end a moment later than the claim.
+		c.cause = cmp.Or(c.cause, d.whyEnded())
 	}
-	for i, d := range unit {
-		d.err, d.took = errs[i], time.Since(began)
-	}
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
-	}
-	for _, d := range unit {
-		// ctx may end a moment later than the claim.
-		cause = cmp.Or(cause, d.whyEnded())
-	}
-	return nil, cause
+	return false
 }
 
 // awaitHandler waits if the handler can do no work at the moment. It reports whether to call it

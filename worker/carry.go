@@ -80,7 +80,7 @@ func (w *Worker) endClaim(d *delivery, v verdict) error {
 	}
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), requestMax)
-		err := d.writeEnd(ctx, v)
+		err := w.writeEnd(ctx, d, v)
 		cancel()
 		switch {
 		case err == nil:
@@ -101,9 +101,12 @@ func (w *Worker) endClaim(d *delivery, v verdict) error {
 }
 
 // writeEnd records the end of the claim.
-func (d *delivery) writeEnd(ctx context.Context, v verdict) error {
+func (w *Worker) writeEnd(ctx context.Context, d *delivery, v verdict) error {
 	switch v.end {
 	case claims.Completed:
+		if w.ends.areTaken() {
+			return w.completeAndDelete(ctx, d)
+		}
 		return d.claim.Complete(ctx, d.recorded())
 	case claims.Failed:
 		return d.claim.Fail(ctx, v.reason)
@@ -140,6 +143,10 @@ func (w *Worker) giveUp(d *delivery, cause error) {
 // delete deletes a message whose work is done, or which is in the dead-letter queue. If that fails,
 // the message comes back and is found to be done.
 func (w *Worker) delete(d *delivery) (gone bool) {
+	if d.deleted {
+		w.custody.release(d.hold)
+		return true
+	}
 	return w.custody.release(d.hold) && w.settle("delete", func() error {
 		return w.deletes.do(d.handle)
 	}) == nil

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/sqslimits"
@@ -46,6 +48,7 @@ func (w *Worker) check(ctx context.Context) error {
 	if r != nil && r.offered(ctx) {
 		w.reasons = r
 	}
+	w.ends = newEnds(ctx, w.cfg.Client, w.cfg.Claims, w.cfg.QueueURL)
 	retention := retentionOf(attributes)
 	w.dead = deadLetters{url: w.cfg.DeadLetterURL,
 		source: attributes[string(types.QueueAttributeNameQueueArn)]}
@@ -127,8 +130,11 @@ func (w *Worker) resolve(ctx context.Context, queue *string) (err error) {
 			*queue = aws.ToString(out.QueueUrl)
 		}
 	}
-	if err != nil {
+	if _, answered := errors.AsType[smithy.APIError](err); answered {
 		return fmt.Errorf("find the URL of the queue %s: %w: correct the name, allow sqs:GetQueueUrl, or configure the URL", given, err)
+	}
+	if err != nil {
+		return fmt.Errorf("find the URL of the queue %s: %w: check the endpoint and that its server runs", given, err)
 	}
 	return nil
 }

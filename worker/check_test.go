@@ -17,9 +17,11 @@ import (
 func TestNewRefuses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for want, change := range map[string]func(*worker.Config){
-			"Client is missing":   func(c *worker.Config) { c.Client = nil },
-			"QueueURL is missing": func(c *worker.Config) { c.QueueURL = "" },
-			"Handler is missing":  func(c *worker.Config) { c.Handler = nil },
+			"Client is missing":                                func(c *worker.Config) { c.Client = nil },
+			"QueueURL is missing":                              func(c *worker.Config) { c.QueueURL = "" },
+			"Handler is missing":                               func(c *worker.Config) { c.Handler = nil },
+			"Handler is missing:":                              func(c *worker.Config) { c.Handler = worker.HandlerFunc(nil) },
+			"Stall is 2m0s: it must be at most Timeout, 1m0s":  func(c *worker.Config) { c.Timeout, c.Stall = time.Minute, 2*time.Minute },
 			"or set NoClaims to handle messages at least once": func(c *worker.Config) { c.Claims = nil },
 			"Claims and NoClaims are both set":                 func(c *worker.Config) { c.NoClaims = true },
 			"Lease is 1s":                                      func(c *worker.Config) { c.Lease = time.Second },
@@ -73,6 +75,26 @@ func TestRunRefuses(t *testing.T) {
 	})
 }
 
+// A worker runs once: a second run would have no renewals, so it receives nothing.
+func TestRunsOnce(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		w, err := worker.New(r.config(func(context.Context, *worker.Message) error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"", "this Worker has run: make another one with New"} {
+			r.send("a")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if err := w.Run(ctx); err == nil != (want == "") || err != nil && err.Error() != want {
+				t.Errorf("got error %v, want %q", err, want)
+			}
+			cancel()
+		}
+		r.wantLines([]string{"started a"}, "started", "lost")
+		r.wantCount(r.url, 1)
+	})
+}
+
 // A queue may be given by its name or its ARN. Messages and dead letters then go by the URL.
 func TestQueueByName(t *testing.T) {
 	for work, dead := range map[string]string{"work": "dead", sqstest.ARN("work"): sqstest.ARN("dead")} {
@@ -84,7 +106,7 @@ func TestQueueByName(t *testing.T) {
 				return worker.Poison(errSick)
 			})
 			cfg.QueueURL, cfg.DeadLetterURL = work, dead
-			stop := r.start(cfg)
+			r.run(cfg)
 			r.sleep(time.Minute)
 			r.wantLines([]string{"started a", "dead a sick"}, "started", "dead", "error")
 			if url != r.url {
@@ -92,7 +114,6 @@ func TestQueueByName(t *testing.T) {
 			}
 			r.wantCount(r.url, 0)
 			r.wantCount(r.dead, 1)
-			r.mustStop(stop)
 		})
 	}
 }
@@ -139,7 +160,7 @@ func TestEndsAtStart(t *testing.T) {
 // back.
 func TestQueueDown(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		r.run(r.config(func(context.Context, *worker.Message) error { return nil }))
 		r.sleep(time.Second)
 		r.client.SetFault(func(string) sqstest.Fault { return sqstest.Dropped })
 		r.send("a")
@@ -153,6 +174,5 @@ func TestQueueDown(t *testing.T) {
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
-		r.mustStop(stop)
 	})
 }

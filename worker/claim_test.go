@@ -39,7 +39,7 @@ func TestBusyThenDone(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		r.send("a")
-		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
+		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
 			m.SetResult([]byte("paid"))
 			return sleepOr(ctx, 2*time.Minute)
 		})))
@@ -50,7 +50,6 @@ func TestBusyThenDone(t *testing.T) {
 		}
 		r.wantCount(r.url, 0)
 		r.wantCount(r.dead, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -62,7 +61,7 @@ func TestTakenOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := r.start(byBody(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(byBody(r.config(func(_ context.Context, m *worker.Message) error {
 			if m.TakenOver() == nil || m.Fence() <= dead.Fence() || m.Attempt() != 2 {
 				t.Errorf("taken over %v, fence %d after %d, attempt %d", m.TakenOver(), m.Fence(), dead.Fence(), m.Attempt())
 			}
@@ -75,7 +74,6 @@ func TestTakenOver(t *testing.T) {
 		if err := dead.Complete(t.Context(), nil); err == nil {
 			t.Error("the dead one could complete")
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -89,7 +87,7 @@ func TestCrashLoopIsDeadLettered(t *testing.T) {
 			}
 			r.sleep(leased)
 		}
-		stop := r.start(byBody(r.config(func(context.Context, *worker.Message) error {
+		r.run(byBody(r.config(func(context.Context, *worker.Message) error {
 			t.Error("a fourth attempt")
 			return nil
 		})))
@@ -98,7 +96,6 @@ func TestCrashLoopIsDeadLettered(t *testing.T) {
 			t.Errorf("dead %q", got)
 		}
 		r.wantCount(r.dead, 1)
-		r.mustStop(stop)
 	})
 }
 
@@ -121,12 +118,11 @@ func TestNeedsPerson(t *testing.T) {
 			return nil
 		}))
 		cfg.Claims = l
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Minute)
 		if got := r.lines("dead"); len(got) != 1 || !strings.Contains(got[0], "it is unknown whether") {
 			t.Errorf("dead %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -147,7 +143,7 @@ func TestLedgerDown(t *testing.T) {
 		down.Store(true)
 		r.store = outage(r.store, &down)
 		r.send("a")
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		r.run(r.config(func(context.Context, *worker.Message) error { return nil }))
 		r.sleep(5 * time.Minute)
 		if got := r.lines("started", "done", "dead", "failed"); len(got) != 0 {
 			t.Errorf("without a ledger: %q", got)
@@ -157,7 +153,6 @@ func TestLedgerDown(t *testing.T) {
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -169,7 +164,7 @@ func TestLedgerDownAtTheEnd(t *testing.T) {
 			var down atomic.Bool
 			r.store = outage(r.store, &down)
 			r.send("a")
-			stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+			r.run(r.config(func(ctx context.Context, m *worker.Message) error {
 				if m.TakenOver() != nil {
 					r.note("over %s", m.Body)
 					return nil
@@ -192,7 +187,6 @@ func TestLedgerDownAtTheEnd(t *testing.T) {
 				t.Errorf("an outage of %v: got %q, want %q", lasts, got, want)
 			}
 			r.wantCount(r.url, 0)
-			r.mustStop(stop)
 		})
 	}
 }
@@ -216,7 +210,7 @@ func TestKey(t *testing.T) {
 			inBubble(t, c.suffix, func(t *testing.T, r *rig) {
 				id := r.send(body, c.options...)
 				var got string
-				stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+				r.run(r.config(func(_ context.Context, m *worker.Message) error {
 					got = m.EffectKey()
 					if _, has := m.Attributes["tenaq"]; has {
 						t.Error("the handler sees the packed attribute")
@@ -227,7 +221,6 @@ func TestKey(t *testing.T) {
 				if want := c.want(id); got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
-				r.mustStop(stop)
 			})
 		})
 	}
@@ -237,7 +230,7 @@ func TestKey(t *testing.T) {
 func TestUnreadableTrail(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a", "tenaq=v=7&key=k")
-		stop := r.start(r.config(func(context.Context, *worker.Message) error {
+		r.run(r.config(func(context.Context, *worker.Message) error {
 			t.Error("it was handled")
 			return nil
 		}))
@@ -248,7 +241,6 @@ func TestUnreadableTrail(t *testing.T) {
 		if got := *r.receive(r.dead).MessageAttributes["tenaq"].StringValue; got != "v=7&key=k" {
 			t.Errorf("it carries %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -259,7 +251,7 @@ func TestTenAttributes(t *testing.T) {
 		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")
 		cfg := r.config(func(context.Context, *worker.Message) error { return errSick })
 		cfg.Client = plain(cfg.Client)
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(3 * time.Hour)
 		if n := len(r.lines("started")); n != 3 {
 			t.Errorf("handled %d times, want 3", n)
@@ -268,7 +260,6 @@ func TestTenAttributes(t *testing.T) {
 		if m := r.receive(r.dead); aws.ToString(m.MessageId) != id || len(m.MessageAttributes) != 10 {
 			t.Errorf("dead letter %s with %d attributes, want %s with 10", aws.ToString(m.MessageId), len(m.MessageAttributes), id)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -286,14 +277,13 @@ func TestDiesWhileBurying(t *testing.T) {
 			})
 			cfg := r.config(func(context.Context, *worker.Message) error { return errSick })
 			cfg.Client = plain(cfg.Client)
-			stop := r.start(cfg)
+			r.run(cfg)
 			r.sleep(time.Hour)
 			if n := len(r.lines("started")); n != 3 {
 				t.Errorf("handled %d times, want 3", n)
 			}
 			r.wantCount(r.url, 0)
 			r.wantCount(r.dead, 1)
-			r.mustStop(stop)
 		})
 	}
 }
@@ -310,11 +300,10 @@ func TestWithoutLedger(t *testing.T) {
 			return sleepOr(ctx, 5*time.Minute)
 		})
 		cfg.Claims, cfg.NoClaims = nil, true
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		r.wantLines([]string{"failed bad sick", "failed bad sick", "failed bad sick", "dead bad sick", "done a 5m0s"}, "done", "failed", "dead", "lost")
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -323,7 +312,7 @@ func TestWithoutLedger(t *testing.T) {
 func TestDeadLetteredTwice(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.send("a", "dedup=file-1")
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
+		r.run(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
 		r.sleep(10 * time.Second)
 		if _, err := r.client.StartMessageMoveTask(t.Context(), &sqs.StartMessageMoveTaskInput{
 			SourceArn: new(sqstest.ARN("dead.fifo")), DestinationArn: new(sqstest.ARN("work.fifo")),
@@ -336,7 +325,6 @@ func TestDeadLetteredTwice(t *testing.T) {
 		}
 		r.wantCount(r.dead, 1)
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -345,7 +333,7 @@ func TestNoDeadLetterQueue(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.url = r.server.Queue(t, "alone")
 		r.send("a")
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			switch {
 			case m.Attempt() > 20:
 				return nil
@@ -358,7 +346,6 @@ func TestNoDeadLetterQueue(t *testing.T) {
 		if got := r.lines("done", "dead", "error"); len(got) != 1 {
 			t.Errorf("got %q, want done", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -368,7 +355,7 @@ func TestHandlerCompletes(t *testing.T) {
 	for _, says := range []error{nil, errSick, worker.Poison(errSick), worker.Later(time.Hour, "not yet")} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
 			r.send("a")
-			stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+			r.run(r.config(func(ctx context.Context, m *worker.Message) error {
 				if err := m.Claim().Complete(ctx, []byte("in the transaction")); err != nil {
 					t.Error(err)
 				}
@@ -380,7 +367,6 @@ func TestHandlerCompletes(t *testing.T) {
 			}
 			r.wantCount(r.url, 0)
 			r.wantCount(r.dead, 0)
-			r.mustStop(stop)
 		})
 	}
 }
@@ -404,7 +390,7 @@ func TestUnavailable(t *testing.T) {
 			return nil
 		})
 		cfg.Attempts, cfg.Stall = 1, 10*time.Second
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(2 * time.Hour)
 		r.wantLines(nil, "failed", "dead", "lost", "error", "deferred")
 		if got := r.lines("started"); len(got) != 10 {
@@ -418,7 +404,6 @@ func TestUnavailable(t *testing.T) {
 		}
 		r.wantCount(r.url, 0)
 		r.wantCount(r.dead, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -461,13 +446,12 @@ func TestUnavailableInBatch(t *testing.T) {
 			}
 			return failures
 		})
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(2 * time.Minute)
 		got := r.lines("done")
 		slices.Sort(got)
 		if want := []string{"done a 0s", "done b 0s"}; !slices.Equal(got, want) || len(r.lines("deferred")) != 1 || len(r.lines("failed")) != 0 {
 			t.Errorf("got %q, want %q; log %q", got, want, r.log)
 		}
-		r.mustStop(stop)
 	})
 }

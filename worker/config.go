@@ -36,7 +36,9 @@ type SQS interface {
 type Config struct {
 	// Client may have the method Nacked(handle string, hidden time.Duration, moved bool). It is
 	// called for each message that goes back to a tenaq server with a reason, because that does not
-	// pass through the other methods.
+	// pass through the other methods. If the claims are records of the same server, the worker
+	// completes the claim and deletes the message in one step. It does so with an *sqs.Client, and
+	// with one that has the method Deleted(handle string), which is called for each such delete.
 	Client SQS
 
 	// QueueURL is the URL of the queue. The worker resolves a name or an ARN with GetQueueUrl when
@@ -60,8 +62,9 @@ type Config struct {
 	//   - on a FIFO queue, the MessageDeduplicationId, unless the queue made it from the body
 	//   - the id of the first message
 	//
-	// SQS itself does not keep the last two when it moves dead letters, so a name from the body is
-	// better.
+	// SQS itself does not keep the last two when it moves dead letters, and the last one is another
+	// for an order that was sent twice. So a name from the body is better. It should not end in #
+	// and digits, as the keys of later generations do (see claims.EffectKey).
 	Key func(m *Message) (string, error)
 
 	// Memo, if set, returns what the ledger records with the first claim of a message, see
@@ -86,7 +89,8 @@ type Config struct {
 	// Concurrency is the maximum number of concurrent handlers: 10 when zero.
 	Concurrency int
 
-	// BatchSize is the maximum number of messages of a BatchHandler, 1 to 10: 10 when zero.
+	// BatchSize is the maximum number of messages of a BatchHandler, 1 to 10: 10 when zero. Other
+	// handlers get one.
 	BatchSize int
 
 	// Prefetch is how many messages the worker receives beyond those that it can handle at once. It
@@ -101,14 +105,16 @@ type Config struct {
 	Lease time.Duration
 
 	// Timeout is how long a handler may run: 11 h when zero, and at most 11 h, because SQS ends
-	// every visibility timeout after 12 h.
+	// every visibility timeout after 12 h. Set it if the handler calls other systems: while one
+	// hangs, no other message gets the place of the handler.
 	Timeout time.Duration
 
 	// Stall is how long a handler may run without calling Message.Progress; zero disables it.
 	Stall time.Duration
 
 	// Drain is how long running handlers may continue after the context of Run has ended: 30 s when
-	// zero. It is also how long a handler may take to return after its own context has ended.
+	// zero. It is also how long a handler may take to return after its own context has ended. So
+	// Run may take twice as long to return: give the process that time before it is killed.
 	Drain time.Duration
 
 	// Attempts is how often a handler may begin the work of a message before the message is
@@ -165,7 +171,8 @@ func (c *Config) setDefaults() error {
 	var bad invalid.Fields
 	bad.Add(c.Client == nil, "Config.Client is missing: set it to a client of SQS (sqs.NewFromConfig)")
 	bad.Add(c.QueueURL == "", "Config.QueueURL is missing: set it to the URL of the queue")
-	bad.Add(c.Handler == nil, "Config.Handler is missing: set it to the handler of the messages")
+	f, isFunc := c.Handler.(HandlerFunc)
+	bad.Add(c.Handler == nil || isFunc && f == nil, "Config.Handler is missing: set it to the handler of the messages")
 	for i, around := range c.Middleware {
 		bad.Add(around == nil, "Middleware[%d] is nil: remove it", i)
 	}
@@ -185,6 +192,7 @@ func (c *Config) setDefaults() error {
 		"Timeout is %v: it must be at most %v, because SQS ends a visibility timeout after %v",
 		c.Timeout, timeoutMax, sqslimits.VisibilityMax)
 	bad.Add(c.Stall < 0, "Stall is %v: it must not be negative", c.Stall)
+	bad.Add(c.Stall > c.Timeout, "Stall is %v: it must be at most Timeout, %v", c.Stall, c.Timeout)
 	bad.Add(c.Drain < 0, "Drain is %v: it must not be negative", c.Drain)
 	bad.Add(c.Attempts < 0, "Attempts is %d: it must be at least 1", c.Attempts)
 	bad.Add(c.RetryBase < 0 || c.RetryMax < 0 || c.RetryMax > sqslimits.VisibilityMax,

@@ -27,19 +27,24 @@ type custody struct {
 	mu    sync.Mutex
 	holds map[*hold]struct{}
 	look  time.Time // when run looks at them again, unless it is stirred
+	over  error     // why no handler may go on
 }
 
 // A hold is the custody of one message.
 type hold struct {
 	handle string
-	work   context.Context // of all handlers
-	ctx    context.Context // ends with work, or with ErrLost when the lease is lost
-	end    context.CancelCauseFunc
+	// ends with ErrLost when the lease or the claim is lost, with ErrDraining, or with the custody
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	watching sync.Mutex
+	ended    func() // is called when ctx ends before the custody; or nil
 
 	// Guarded by the mutex of the custody.
 	deadline time.Time     // end of the lease in this process
 	next     time.Time     // when to renew the lease
 	renewing chan struct{} // closed when the renewal in progress ends; nil if there is none
+	paused   bool          // no renewal begins
 }
 
 func newCustody(
@@ -49,12 +54,55 @@ func newCustody(
 		holds: make(map[*hold]struct{})}
 }
 
-// take begins the custody of a message whose lease began no earlier than began.
+// lost is called when the claim of the message is lost.
+func (h *hold) lost() { h.stop(ErrLost) }
+
+// stop ends the context.
+func (h *hold) stop(why error) {
+	h.end(why)
+	h.watching.Lock()
+	ended := h.ended
+	h.ended = nil
+	h.watching.Unlock()
+	if ended != nil {
+		ended()
+	}
+}
+
+// watch has a function called when the context ends before the custody, or at once if it has ended.
+// The function must not wait. It costs less than context.AfterFunc.
+func (h *hold) watch(ended func()) {
+	h.watching.Lock()
+	over := h.ctx.Err() != nil
+	if !over {
+		h.ended = ended
+	}
+	h.watching.Unlock()
+	if over {
+		ended()
+	}
+}
+
+// stopAll ends the contexts of all messages, now and from now on.
+func (c *custody) stopAll(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = why
+	for h := range c.holds {
+		h.stop(why)
+	}
+}
+
+// take begins the custody of a message whose lease began no earlier than began. Ctx has the values
+// for its handler, and does not end.
 func (c *custody) take(ctx context.Context, handle string, began time.Time) *hold {
-	h := &hold{handle: handle, work: ctx, deadline: began.Add(c.safe())}
+	h := &hold{handle: handle, deadline: began.Add(c.safe())}
 	h.ctx, h.end = context.WithCancelCause(ctx)
 	h.next = earlier(time.Now().Add(c.pause()), h.deadline.Add(-c.lease/2))
 	c.mu.Lock()
+	if c.over != nil {
+		h.end(c.over)
+	}
 	c.holds[h] = struct{}{}
 	soon := h.next.Before(c.look)
 	c.mu.Unlock()
@@ -97,6 +145,24 @@ func (c *custody) awaitRenewal(h *hold) {
 	}
 }
 
+// pauseRenewals lets no renewal of a message begin until the caller ends the pause. It waits for a
+// renewal in progress.
+func (c *custody) pauseRenewals(h *hold) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.paused = true
+	c.awaitRenewal(h)
+	return func() {
+		c.mu.Lock()
+		h.paused = false
+		soon := h.next.Before(c.look) // run has not counted on it
+		c.mu.Unlock()
+		if soon {
+			c.stir()
+		}
+	}
+}
+
 // expire gives up a message whose lease has ended.
 func (c *custody) expire(h *hold, now time.Time) {
 	if !now.Before(h.deadline) {
@@ -107,7 +173,7 @@ func (c *custody) expire(h *hold, now time.Time) {
 func (c *custody) lose(h *hold) {
 	if _, held := c.holds[h]; held {
 		delete(c.holds, h)
-		h.end(ErrLost)
+		h.stop(ErrLost)
 	}
 }
 
@@ -144,7 +210,7 @@ func (c *custody) due() (due []*hold, wait time.Duration) {
 	first := now.Add(math.MaxInt64 / 2)
 	for h := range c.holds {
 		c.expire(h, now)
-		if h.renewing == nil {
+		if h.renewing == nil && !h.paused {
 			first = earlier(first, h.next)
 		}
 	}
@@ -154,12 +220,12 @@ func (c *custody) due() (due []*hold, wait time.Duration) {
 	}
 	next := now.Add(math.MaxInt64 / 2)
 	for h := range c.holds {
-		if h.renewing == nil && !h.next.After(until) && !first.After(now) {
+		if h.renewing == nil && !h.paused && !h.next.After(until) && !first.After(now) {
 			h.renewing = make(chan struct{})
 			due = append(due, h)
 		}
 		next = earlier(next, h.deadline)
-		if h.renewing == nil {
+		if h.renewing == nil && !h.paused {
 			next = earlier(next, h.next)
 		}
 	}

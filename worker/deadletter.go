@@ -72,6 +72,7 @@ var errNotMoved = errors.New("the server does not move the message")
 const (
 	codeGone     = "ResourceNotFoundException"
 	codeReceived = "Conflict" // again
+	codeDenied   = "AccessDenied"
 )
 
 // moveDead lets a tenaq server move a message to the dead-letter queue. The result is ErrLost if
@@ -93,6 +94,11 @@ func (w *Worker) moveDead(d *delivery, reason string) (err error) {
 			return nil
 		case ok && (refused.code == codeGone || refused.code == codeReceived):
 			return ErrLost
+		case ok && refused.code == codeDenied && n.Trail != "":
+			// The worker may not send there either. The reason goes with the message. [NACK-22]
+			w.queueError("move to the dead-letter queue with a trail", try, err)
+			n.Trail = ""
+			try--
 		case ok:
 			w.queueError("move to the dead-letter queue", try, err)
 			return errNotMoved

@@ -4,7 +4,8 @@
 //	w, err := worker.New(worker.Config{
 //		Client:   sqs.NewFromConfig(cfg),
 //		QueueURL: url,
-//		Claims:   ledger, // a *claims.Ledger over any records.Store
+//		Claims:   ledger,  // a *claims.Ledger over any records.Store
+//		Key:      orderID, // the name of the work, from the body of the message
 //		Handler:  worker.JSON(func(ctx context.Context, o Order, m *worker.Message) error {
 //			return charge(ctx, o, m.EffectKey())
 //		}),
@@ -21,11 +22,13 @@
 //   - A message is hidden from other workers exactly for as long as its handler runs. Its
 //     visibility timeout is a short lease, which the worker renews in the background from the
 //     receipt on. When a worker dies, its messages come back within one lease.
-//   - Every handler runs under a claim on the key of its message. While one runs, no other runs for
-//     the same key: a second delivery is busy and is given back until the lease of the first
-//     expires. If the first runs in the same Worker, the second comes back as soon as the first has
-//     completed the work. After the work is completed, a further delivery is deleted without
-//     running a handler. Busy counts neither as an attempt nor as a success.
+//   - Every handler runs under a claim on the key of its message. While it holds the claim, no
+//     other runs for the same key: a second delivery is busy and is given back until the lease of
+//     the first expires. If the first runs in the same Worker, the second comes back as soon as the
+//     first has completed the work. After the work is completed, a further delivery is deleted
+//     without running a handler. Busy counts neither as an attempt nor as a success.
+//   - A handler must return when its context ends. One that takes longer than Config.Drain for it
+//     is abandoned, and another may begin the work beside it.
 //   - When a handler loses its lease or its claim, its context ends with the cause ErrLost. After
 //     that, the worker does nothing more to the message, and the ledger refuses the completion.
 //   - A message is deleted only after its work is recorded as completed, or after it is stored in

@@ -82,7 +82,7 @@ func TestPolls(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Second) })
 		cfg.Concurrency = 100
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(10 * time.Minute)
 		if got := r.client.Calls("ReceiveMessage"); got < 30 || got > 31 {
 			t.Errorf("%d polls in ten idle minutes, want one every 20s", got)
@@ -99,6 +99,5 @@ func TestPolls(t *testing.T) {
 		if got := r.client.Calls("ReceiveMessage") - before; got < messages/10 || got > 3*messages/10 {
 			t.Errorf("%d polls for %d messages", got, messages)
 		}
-		r.mustStop(stop)
 	})
 }

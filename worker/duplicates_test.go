@@ -27,7 +27,7 @@ func TestDuplicateWaitsForHolder(t *testing.T) {
 					r.send("a", "group="+group, "dedup="+group)
 				}
 			}
-			stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
+			r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
 				return sleepOr(ctx, 5*time.Second)
 			})))
 			r.sleep(6 * time.Second)
@@ -36,7 +36,6 @@ func TestDuplicateWaitsForHolder(t *testing.T) {
 				t.Errorf("busy %d times, want once for each duplicate: no polling", n)
 			}
 			r.wantCount(r.url, 0)
-			r.mustStop(stop)
 		})
 	}
 }
@@ -52,7 +51,7 @@ func TestDuplicateOfFailureWaits(t *testing.T) {
 			return errSick
 		})
 		cfg.Key = func(*worker.Message) (string, error) { return "a", nil }
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(30 * time.Second)
 		busy := r.lines("busy")
 		if len(busy) == 0 {
@@ -62,7 +61,6 @@ func TestDuplicateOfFailureWaits(t *testing.T) {
 		if slices.Contains(r.lines("started"), "started "+second) {
 			t.Errorf("%s was begun before its pause was over: %q", second, r.log)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -92,11 +90,10 @@ func TestDuplicateMeetsCompletion(t *testing.T) {
 		}
 		cfg := byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 5*time.Second) }))
 		cfg.Claims = ledger
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(20 * time.Second)
 		r.wantLines([]string{"done a 5s", "busy a", "duplicate a "}, "done", "busy", "duplicate")
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -106,7 +103,7 @@ func TestDuplicateElsewhereStaysHidden(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		r.send("a")
-		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 70*time.Second) })))
+		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 70*time.Second) })))
 		r.sleep(time.Second)
 		r.wantLines([]string{"busy a"}, "busy")
 		r.client.SetFault(func(operation string) sqstest.Fault { // this worker is not the next to receive it
@@ -125,6 +122,5 @@ func TestDuplicateElsewhereStaysHidden(t *testing.T) {
 		if err != nil || len(out.Messages) != 0 {
 			t.Errorf("%d messages are to be had, error %v: one is in the hands of another worker", len(out.Messages), err)
 		}
-		r.mustStop(stop)
 	})
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -44,6 +45,11 @@ func Example() {
 		Client:   sqs.NewFromConfig(cfg),
 		QueueURL: "http://127.0.0.1:9324/000000000000/orders",
 		Claims:   ledger,
+		Key: func(m *worker.Message) (string, error) { // so that an order is charged once, also if it is sent twice
+			var o order
+			err := json.Unmarshal([]byte(m.Body), &o)
+			return "order-" + o.ID, err
+		},
 		Handler: worker.JSON(func(ctx context.Context, o order, m *worker.Message) error {
 			return charge(ctx, m.EffectKey(), o.Cents)
 		}),

@@ -29,7 +29,7 @@ func TestLanes(t *testing.T) {
 			r.send(fmt.Sprintf("x%d", i), "group=x")
 			r.send(fmt.Sprintf("y%d", i), "group=y")
 		}
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			if m.Body == "x1" && m.Attempt() < 3 {
 				return errSick
 			}
@@ -53,7 +53,6 @@ func TestLanes(t *testing.T) {
 			t.Errorf("y waited for x: %q", lines)
 		}
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -63,7 +62,7 @@ func TestLaneAfterDeadLetter(t *testing.T) {
 		for _, body := range []string{"a", "bad", "c"} {
 			r.send(body)
 		}
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			if m.Body == "bad" {
 				return errSick
 			}
@@ -75,7 +74,6 @@ func TestLaneAfterDeadLetter(t *testing.T) {
 		if got := m.Attributes["MessageGroupId"]; got != "g" {
 			t.Errorf("group %q, want g", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -92,12 +90,11 @@ func TestRestOfLaneIsGivenBack(t *testing.T) {
 			return nil
 		})
 		cfg.Client = plain(r.client)
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(10 * time.Second)
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("done %q within ten seconds", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -135,7 +132,7 @@ func TestPartialBatch_FB16(t *testing.T) {
 			}
 			return nil
 		})
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		done := bodies(r.lines("done"))
 		slices.Sort(done)
@@ -146,7 +143,6 @@ func TestPartialBatch_FB16(t *testing.T) {
 			t.Errorf("failed %q, want 3 three times and 7 once", got)
 		}
 		r.wantCount(r.dead, 2)
-		r.mustStop(stop)
 	})
 }
 
@@ -171,7 +167,7 @@ func TestWholeBatchFails(t *testing.T) {
 			}
 			return nil
 		})
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		if got := r.lines("failed"); len(got) != 6 {
 			t.Errorf("failed %q, want each once", got)
@@ -179,7 +175,6 @@ func TestWholeBatchFails(t *testing.T) {
 		if got := r.lines("done"); len(got) != 6 {
 			t.Errorf("done %q, want each", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -195,7 +190,7 @@ func TestBatchOfGroupStopsAtBusy(t *testing.T) {
 		}
 		cfg := r.config(nil)
 		cfg.Handler = batchFunc(func(context.Context, []*worker.Message) error { return nil })
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(10 * time.Second)
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("done %q while b was busy, want a", got)
@@ -207,7 +202,6 @@ func TestBatchOfGroupStopsAtBusy(t *testing.T) {
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) {
 			t.Errorf("done %q, want all in order", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -224,12 +218,11 @@ func TestReceiveIsRepeated(t *testing.T) {
 			}
 			return sqstest.None
 		})
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return nil }))
+		r.run(r.config(func(context.Context, *worker.Message) error { return nil }))
 		r.sleep(5 * time.Second)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q within seconds", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -257,11 +250,10 @@ func TestBatchOutlivesClaim(t *testing.T) {
 			}
 			return nil
 		})
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		if got := bodies(r.lines("done")); !slices.Equal(got, []string{"a", "b", "c"}) || slow == 0 {
 			t.Errorf("done %q, want all in order after a slow claim", got)
 		}
-		r.mustStop(stop)
 	})
 }

@@ -63,7 +63,7 @@ func TestBusyIsNotDone_FA8(t *testing.T) {
 		r.send("a")
 		r.send("a")
 		first := true
-		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
+		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
 			if first {
 				first = false
 				_ = sleepOr(ctx, 30*time.Second)
@@ -73,7 +73,6 @@ func TestBusyIsNotDone_FA8(t *testing.T) {
 		})))
 		r.sleep(10 * time.Minute)
 		r.wantLines([]string{"dead a sick", "done a 0s"}, "dead", "done")
-		r.mustStop(stop)
 	})
 }
 
@@ -84,7 +83,7 @@ func TestDeadLetterBroughtBack_FA9(t *testing.T) {
 		r.send("a", "dedup=file-1")
 		sick := true
 		var keys []string
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			keys = append(keys, fmt.Sprint(m.EffectKey(), " ", m.Attempt()))
 			if sick {
 				return errSick
@@ -105,7 +104,6 @@ func TestDeadLetterBroughtBack_FA9(t *testing.T) {
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -122,7 +120,7 @@ func TestBadFileHoldsOnlyItsGroup_FA13(t *testing.T) {
 				}
 				r.send(body, "group="+group)
 			}
-			stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+			r.run(r.config(func(_ context.Context, m *worker.Message) error {
 				if m.Body == "bad" {
 					return errSick
 				}
@@ -133,7 +131,6 @@ func TestBadFileHoldsOnlyItsGroup_FA13(t *testing.T) {
 				groups == "each" && got[2] != "bad" {
 				t.Errorf("one group for %s: %q", groups, got)
 			}
-			r.mustStop(stop)
 		})
 	}
 }
@@ -176,7 +173,7 @@ func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 				said = fmt.Sprint(m.Body, " ", o.Reason, " ", o.DeadID != "")
 			}
 		}
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Minute)
 		if said != "a sick true" {
 			t.Errorf("the event said %q", said)
@@ -184,7 +181,6 @@ func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 		if got := *r.receive(r.dead).MessageAttributes["tenaq"].StringValue; !strings.Contains(got, "reason=sick") {
 			t.Errorf("the dead letter carries %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -215,14 +211,13 @@ func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 // a job of an hour with few receives.
 func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 5*time.Minute) })))
+		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 5*time.Minute) })))
 		r.send("a")
 		r.sleep(time.Second)
 		r.send("a")
 		r.sleep(time.Hour)
 		r.wantLines([]string{"done a 5m0s", "duplicate a "}, "done", "duplicate", "dead", "failed")
 		r.wantCount(r.dead, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -233,7 +228,7 @@ func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 		r.send("a")
 		var cause error
 		var at time.Duration
-		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+		r.run(r.config(func(ctx context.Context, m *worker.Message) error {
 			if m.Receives == 1 {
 				r.client.SetFault(func(string) sqstest.Fault { return sqstest.Dropped })
 				<-ctx.Done()
@@ -250,7 +245,6 @@ func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -266,12 +260,11 @@ func TestHangingHandlerEnds_FC9(t *testing.T) {
 			return nil
 		})
 		cfg.Stall = time.Minute
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(3 * time.Minute)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q within three minutes", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -291,7 +284,7 @@ func TestBeatsFromReceipt_FC10(t *testing.T) {
 			defer r.mu.Unlock()
 			beats = append(beats, time.Since(r.at))
 		}
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(leased / 2)
 		r.mu.Lock()
 		if len(beats) == 0 || beats[0] > leased/3 {
@@ -302,7 +295,6 @@ func TestBeatsFromReceipt_FC10(t *testing.T) {
 		if got := r.lines("done", "lost"); len(got) != 10 {
 			t.Errorf("got %q, want ten done", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -357,7 +349,7 @@ func TestOutcomesAreCounted_FC16(t *testing.T) {
 		for _, body := range []string{"a", "a", "bad", "c"} {
 			r.send(body)
 		}
-		stop := r.start(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
+		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error {
 			if m.Body == "bad" {
 				return worker.Poison(errSick)
 			}
@@ -372,7 +364,6 @@ func TestOutcomesAreCounted_FC16(t *testing.T) {
 		if len(r.lines("busy")) == 0 {
 			t.Error("busy was not seen")
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -391,7 +382,7 @@ func TestNoSettingFollowsDuration_FC17(t *testing.T) {
 			return sleepOr(ctx, d)
 		})
 		cfg.Lease = 10 * time.Second
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(2 * time.Hour)
 		if got := r.lines("done"); len(got) != 5 {
 			t.Errorf("done %q", got)
@@ -399,6 +390,5 @@ func TestNoSettingFollowsDuration_FC17(t *testing.T) {
 		if got := r.lines("lost", "failed", "duplicate", "busy"); len(got) != 0 {
 			t.Errorf("and %q", got)
 		}
-		r.mustStop(stop)
 	})
 }

@@ -38,7 +38,7 @@ func TestDeletesAreGathered(t *testing.T) {
 				if name == "in batches" {
 					cfg.Concurrency = 1
 				}
-				stop := r.start(cfg)
+				r.run(cfg)
 				r.sleep(time.Minute)
 				if got := len(r.lines("done")); got != messages {
 					t.Errorf("%d done, want %d", got, messages)
@@ -46,7 +46,6 @@ func TestDeletesAreGathered(t *testing.T) {
 				if calls := r.client.Calls(deletion); calls < messages/10 || calls > messages/5 {
 					t.Errorf("%d requests to delete %d messages, want %d to %d", calls, messages, messages/10, messages/5)
 				}
-				r.mustStop(stop)
 			})
 		})
 	}
@@ -72,12 +71,11 @@ func TestPlaceIsFreeBeforeDelete(t *testing.T) {
 			return nil
 		})
 		cfg.Concurrency, cfg.Prefetch = 1, 1
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Minute)
 		if len(began) != 2 || began[0] != began[1] {
 			t.Errorf("handlers began at %v, want two at the same time", began)
 		}
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }

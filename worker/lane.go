@@ -8,7 +8,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/claims"
 	"tenaq/internal/work/backoff"
 )
 
@@ -19,45 +18,44 @@ type delivery struct {
 	rival   *duplicate // its entry in Worker.duplicates
 	unnamed error      // why the work of the message is unknown
 
-	endClaim func()          // ends the renewals of the claim
-	held     context.Context // since keep: ends when the lease or the claim does
-	handled  bool            // a handler has returned, or there is no body for it
-	err      error           // why there is no body, or the result of the handler
-	took     time.Duration   // time that the fetch or the handler took
+	endClaim func()        // ends the renewals of the claim
+	kept     bool          // they have begun, if there is a claim
+	handled  bool          // a handler has returned, or there is no body for it
+	err      error         // why there is no body, or the result of the handler
+	took     time.Duration // time that the fetch or the handler took
+	deleted  bool          // with the end of its claim
+
+	// Of settleEach: it continues to the handler, or is not gone from the queue.
+	continues, back bool
 }
 
 // keep begins the renewals of the claim, unless they have begun.
 func (d *delivery) keep() {
-	if d.held != nil {
-		return
+	if !d.kept && d.claim != nil {
+		d.endClaim = d.claim.Keep(d.hold.ctx, d.hold.lost)
 	}
-	d.held = d.hold.ctx
-	if d.claim != nil {
-		d.held, d.endClaim = d.claim.Hold(d.hold.ctx)
-	}
+	d.kept = true
 }
 
 // whyEnded returns why the handler must not continue with the message; nil while it may, or before
 // keep.
 func (d *delivery) whyEnded() error {
-	if d.held == nil {
+	if !d.kept {
 		return nil
 	}
-	why := context.Cause(d.held)
-	if why == claims.ErrLost {
-		return ErrLost
-	}
-	return why
+	return context.Cause(d.hold.ctx)
 }
 
 // deliver takes a received message into custody.
 func (w *Worker) deliver(work context.Context, raw types.Message, began time.Time) *delivery {
 	m, err := w.newMessage(raw)
-	d := &delivery{Message: m, unnamed: err, endClaim: func() {}}
+	d := &delivery{Message: m, unnamed: err, endClaim: nothing}
 	d.hold = w.custody.take(work, m.handle, began)
 	w.cfg.Events.Received(m)
 	return d
 }
+
+func nothing() {}
 
 // lanes sorts the messages of a receive into lanes, which may be handled concurrently. On a FIFO
 // queue, the messages of a group are one lane, in order. On a standard queue, a lane has as many as
@@ -84,49 +82,112 @@ func (w *Worker) lanes(deliveries []*delivery) (lanes [][]*delivery) {
 	return lanes
 }
 
-// runLane handles the messages of a lane in order. On a FIFO queue, if one will come back, those
-// behind it are given back too, because they must not overtake it.
-func (w *Worker) runLane(ctx context.Context, lane []*delivery, report func(settled)) {
-	for len(lane) > 0 {
-		select {
-		case <-ctx.Done():
-		case w.slots <- struct{}{}:
-			if ctx.Err() != nil { // both cases were ready
-				<-w.slots
-			}
-		}
-		if ctx.Err() != nil {
-			w.giveAllBack(lane, reasonStopping)
-			report(settled{messages: len(lane)})
+// A lane handles messages in order. On a FIFO queue, if one will come back, those behind it are
+// given back too, because they must not overtake it.
+type lane struct {
+	worker *Worker
+	ending context.Context // ends with Run
+	report func(settled)
+	rest   []*delivery // behind the unit
+
+	unit  []*delivery // one message, or those of a batch
+	ready []*delivery // of those, the ones for the handler
+	gone  bool        // so far, all others of the unit are gone from the queue
+}
+
+// run handles the messages. Their handlers run on its goroutine, and may end it.
+func (l *lane) run() {
+	w := l.worker
+	for len(l.rest) > 0 {
+		if !w.enter(l.ending) {
+			l.giveRestBack(reasonStopping)
 			return
 		}
-		n := min(len(lane), w.cfg.BatchSize)
-		handled := 0
-		leave := sync.OnceFunc(func() { <-w.slots })
-		gone, running := w.runUnit(lane[:n], func() {
-			leave()
-			handled = n
-			report(settled{handled: n})
-		})
-		lane = lane[n:]
-		if running == nil {
-			leave()
-			report(settled{messages: n, handled: -handled})
-		} else {
-			report(settled{abandoned: n})
-			go func() {
-				<-running
-				leave()
-				report(settled{messages: n, abandoned: -n})
-			}()
+		n := min(len(l.rest), w.cfg.BatchSize)
+		l.unit, l.rest = l.rest[:n], l.rest[n:]
+		l.ready, l.gone = w.begin(l.unit)
+		if len(l.ready) > 0 {
+			l.handle()
+			continue
 		}
-		if !gone && w.fifo() {
-			w.giveAllBack(lane, reasonBehind)
-			report(settled{messages: len(lane)})
-			return
-		}
+		w.leave()
+		l.settled(0)
 	}
 }
+
+// settled goes on behind a unit, of which handled messages have been reported as handled.
+func (l *lane) settled(handled int) {
+	l.report(settled{messages: len(l.unit), handled: -handled})
+	if !l.gone && l.worker.fifo() {
+		l.giveRestBack(reasonBehind)
+	}
+}
+
+// giveRestBack gives back the messages behind the unit, and ends the lane.
+func (l *lane) giveRestBack(reason string) {
+	rest := l.rest
+	l.rest = nil
+	if len(rest) > 0 {
+		l.worker.giveAllBack(rest, reason)
+		l.report(settled{messages: len(rest)})
+	}
+}
+
+// handle calls the handler, and settles the messages when it has returned. It makes room for the
+// next handler before that, so that this one need not wait for the queue.
+//
+// If the handler ends its goroutine, the rest of the lane has another one.
+func (l *lane) handle() {
+	w, n, returned := l.worker, len(l.unit), false
+	c := w.newCall(l.ready, l.abandon)
+	defer func() {
+		if abandoned := c.returned(); abandoned {
+			w.leave()
+			l.report(settled{messages: n, abandoned: -n})
+			return
+		}
+		w.leave()
+		l.report(settled{handled: n})
+		_, finished := w.settleEach(l.ready, func(d *delivery) facts {
+			return facts{handled: true, err: d.err, stopped: c.cause, ended: d.whyEnded()}
+		})
+		l.gone = l.gone && finished
+		l.settled(n)
+		if !returned {
+			w.crew.run(l.run)
+		}
+	}()
+	c.run()
+	returned = true
+}
+
+// abandon gives up the messages of a handler that does not return, and ends the lane.
+func (l *lane) abandon(cause error) {
+	for _, d := range l.ready {
+		l.worker.giveUp(d, cause)
+	}
+	l.report(settled{abandoned: len(l.unit)})
+	if l.worker.fifo() {
+		l.giveRestBack(reasonBehind)
+	}
+}
+
+// enter waits for a place for a handler. It reports false when ctx ends.
+func (w *Worker) enter(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case w.slots <- struct{}{}:
+		if ctx.Err() != nil { // both cases were ready
+			w.leave()
+			return false
+		}
+	}
+	return true
+}
+
+// leave gives the place of a handler to another one.
+func (w *Worker) leave() { <-w.slots }
 
 // giveAllBack gives back messages whose work has not begun. A FIFO queue keeps their order.
 func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
@@ -146,30 +207,14 @@ func together(deliveries []*delivery, do func(*delivery)) {
 	doing.Wait()
 }
 
-// runUnit takes one message, or those of a batch, through claim, handler and end. It reports
-// whether all of them are gone from the queue. It calls leave when the handler has returned, so
-// that the next one need not wait for the queue. If the handler does not return although its
-// context has ended, running is closed when it does.
-func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-chan struct{}) {
+// begin takes a unit through its claims and the fetch of its bodies. It returns the messages for
+// the handler, and whether the others are gone from the queue.
+func (w *Worker) begin(unit []*delivery) (ready []*delivery, gone bool) {
 	w.fetchEarly(unit)
 	ready, claimed := w.settleEach(unit, w.claim)
 	w.fetchLate(ready)
 	ready, fetched := w.settleEach(ready, w.fetched)
-	if len(ready) == 0 {
-		return claimed && fetched, nil
-	}
-	running, stopped := w.call(ready)
-	if running != nil {
-		for _, d := range ready {
-			w.giveUp(d, stopped)
-		}
-		return false, running
-	}
-	leave()
-	_, finished := w.settleEach(ready, func(d *delivery) facts {
-		return facts{handled: true, err: d.err, stopped: stopped, ended: d.whyEnded()}
-	})
-	return claimed && fetched && finished, nil
+	return ready, claimed && fetched
 }
 
 // settleEach finds the facts about each message, decides, and carries out the verdict. It returns
@@ -178,32 +223,28 @@ func (w *Worker) runUnit(unit []*delivery, leave func()) (gone bool, running <-c
 func (w *Worker) settleEach(
 	unit []*delivery, find func(*delivery) facts,
 ) (ready []*delivery, gone bool) {
-	goesOn, back := make(map[*delivery]bool, len(unit)), false
-	var mu sync.Mutex
 	settle := func(d *delivery) {
 		v := decide(w.complete(d, find(d)))
-		on := v.do == handle
-		off := !on && !w.carryOut(d, v)
-		mu.Lock()
-		defer mu.Unlock()
-		goesOn[d], back = on, back || off
+		d.continues = v.do == handle
+		d.back = !d.continues && !w.carryOut(d, v)
 	}
 	if !w.fifo() {
 		together(unit, settle)
 	}
+	ready, gone = unit[:0:0], true
 	for i, d := range unit {
 		if w.fifo() {
 			settle(d)
 		}
-		if goesOn[d] {
+		if d.continues {
 			ready = append(ready, d)
 		}
-		if w.fifo() && back {
+		if gone = gone && !d.back; w.fifo() && !gone {
 			w.giveAllBack(unit[i+1:], reasonBehind)
 			break
 		}
 	}
-	return ready, !back
+	return ready, gone
 }
 
 // complete adds the facts that are known about every message.

@@ -37,7 +37,7 @@ func TestLeaseLost(t *testing.T) {
 			ended = time.Since(r.at)
 			return err
 		})
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(leased - time.Second)
 		r.wantLines([]string{"lost a the lease of the message was lost"}, "lost", "done", "failed")
 		if ended >= leased || ended < leased/2 {
@@ -52,7 +52,6 @@ func TestLeaseLost(t *testing.T) {
 			t.Errorf("done: %q", got)
 		}
 		r.client.SetFault(nil)
-		r.mustStop(stop)
 	})
 }
 
@@ -67,7 +66,7 @@ func TestDoneWithoutLease(t *testing.T) {
 			}
 			return sqstest.None
 		})
-		stop := r.start(r.config(func(context.Context, *worker.Message) error {
+		r.run(r.config(func(context.Context, *worker.Message) error {
 			<-time.After(leased - 2*time.Second)
 			return nil
 		}))
@@ -82,7 +81,6 @@ func TestDoneWithoutLease(t *testing.T) {
 		}
 		r.wantCount(r.url, 0)
 		r.client.SetFault(nil)
-		r.mustStop(stop)
 	})
 }
 
@@ -111,12 +109,11 @@ func TestRenewalUnderWay(t *testing.T) {
 			return worker.Later(time.Second, "not yet")
 		})
 		cfg.Client = slowClient{r.client, 5 * time.Second}
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(leased/3 + 10*time.Second)
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q ten seconds after the message was to be back in one", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -134,7 +131,7 @@ func TestLaterThanPossible(t *testing.T) {
 			return worker.Later(5*time.Hour, "not today")
 		})
 		cfg.Client = plain(r.client)
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(11*time.Hour + 55*time.Minute)
 		if got := r.lines("error", "done"); len(got) != 0 {
 			t.Errorf("got %q", got)
@@ -143,7 +140,6 @@ func TestLaterThanPossible(t *testing.T) {
 		if got := r.lines("done"); len(got) != 1 {
 			t.Errorf("done %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -159,11 +155,10 @@ func TestRenewalsFail(t *testing.T) {
 			n++
 			return []sqstest.Fault{sqstest.Dropped, sqstest.Throttled, sqstest.Unanswered, sqstest.None, sqstest.Broken, sqstest.Doubled}[n%6]
 		})
-		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
+		r.run(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
 		r.sleep(time.Hour + time.Second)
 		r.wantLines([]string{"started a", "done a 1h0m0s"}, "started", "done", "lost", "failed", "busy", "duplicate")
 		r.client.SetFault(nil)
-		r.mustStop(stop)
 	})
 }
 
@@ -171,7 +166,7 @@ func TestRenewalsFail(t *testing.T) {
 func TestHandleStale(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
-		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
+		r.run(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, time.Hour) }))
 		r.sleep(time.Second)
 		// An operator purges the queue, so the handle is no longer valid.
 		purge(r)
@@ -179,7 +174,6 @@ func TestHandleStale(t *testing.T) {
 		if got := r.lines("lost"); len(got) != 1 {
 			t.Errorf("lost: %q", got)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -198,7 +192,7 @@ func TestRenewalsAreBatched(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(minutes*time.Minute + time.Minute)
 		if got := len(r.lines("done")); got != messages {
 			t.Fatalf("%d done, want %d", got, messages)
@@ -212,7 +206,6 @@ func TestRenewalsAreBatched(t *testing.T) {
 		if calls > renewed/6 {
 			t.Errorf("%d requests for %d renewals, want them gathered", calls, renewed)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -224,7 +217,7 @@ func TestPrefetchedAreRenewed(t *testing.T) {
 		}
 		cfg := r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 10*time.Minute) })
 		cfg.Concurrency, cfg.Prefetch = 1, 5
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(30*time.Minute + time.Second)
 		if got := r.lines("done", "lost"); len(got) != 3 {
 			t.Errorf("got %q, want three done", got)
@@ -232,7 +225,6 @@ func TestPrefetchedAreRenewed(t *testing.T) {
 		if n := len(r.lines("started")); n != 3 {
 			t.Errorf("%d started, want 3", n)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -290,10 +282,9 @@ func TestStall(t *testing.T) {
 		})
 		cfg.Stall = 2 * time.Minute
 		cfg.Attempts = 1
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		r.wantLines([]string{"failed hangs the handler made no progress within its time limit", "done moves 30m0s"}, "failed", "done", "lost")
 		r.wantCount(r.dead, 1)
-		r.mustStop(stop)
 	})
 }

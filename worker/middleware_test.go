@@ -55,7 +55,7 @@ func TestMiddleware(t *testing.T) {
 			return nil
 		})
 		cfg.Middleware, cfg.Attempts, cfg.Concurrency = append(cfg.Middleware, outer, inner), 1, 1
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(time.Hour)
 		done, dead := bodies(r.lines("done")), r.lines("dead")
 		slices.Sort(done)
@@ -73,7 +73,6 @@ func TestMiddleware(t *testing.T) {
 		if len(seen) != 1 || seen[0] == nil {
 			t.Errorf("the outer middleware saw %v, want the panic of the handler alone", seen)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -103,11 +102,10 @@ func TestGoexit(t *testing.T) {
 				r.send("a")
 				cfg := r.config(nil)
 				cfg.Handler = handler
-				stop := r.start(cfg)
+				r.run(cfg)
 				r.sleep(time.Hour)
 				r.wantLines([]string{"failed a " + goexit, "failed a " + goexit, "failed a " + goexit, "dead a " + goexit}, "done", "failed", "dead")
 				r.wantCount(r.dead, 1)
-				r.mustStop(stop)
 			})
 		})
 	}

@@ -70,7 +70,7 @@ func TestMovedByQueue(t *testing.T) {
 			return worker.Later(time.Second, "not yet")
 		}))
 		cfg.Logger, cfg.Client = slog.New(slog.NewTextHandler(&said, nil)), plain(r.client)
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(20 * time.Second) // before the first look
 		if got := r.states(); got[claims.Released] != 1 || got[claims.Failed] != 1 || got[claims.Completed] != 1 || got[claims.Held] != 1 {
 			t.Fatalf("the ledger has %v, want work that no worker brings to an end", got)
@@ -98,7 +98,6 @@ func TestMovedByQueue(t *testing.T) {
 		if got := r.states(); got[claims.Completed] != 4 {
 			t.Errorf("the ledger has %v after the letters were brought back, want all done", got)
 		}
-		r.mustStop(stop)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -237,4 +238,47 @@ func TestReasonsAreRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that may not write a trail into the dead-letter queue moves its message without one, and
+// its reason goes with the message. [NACK-22]
+func TestTrailDenied(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		r.send("a")
+		cfg := r.config(func(context.Context, *worker.Message) error { return errors.New("no customer 7") })
+		cfg.Attempts = 1
+		cfg.Client = sqs.New(r.client.Options(), func(o *sqs.Options) { o.HTTPClient = denying{r.client} })
+		stop := r.start(cfg)
+		r.sleep(time.Second)
+		r.wantLines([]string{"dead a no customer 7"}, "dead", "deferred", "lost")
+		if got := r.look("dead"); len(got) != 1 || got[0].Reason != "no customer 7" {
+			t.Errorf("the dead-letter queue has %+v", got)
+		}
+		if m := r.receive(r.dead); len(m.MessageAttributes) != 0 {
+			t.Errorf("the dead letter has the attributes %v", m.MessageAttributes)
+		}
+		if n := r.client.Calls("SendMessage"); n != 0 {
+			t.Errorf("the worker has sent %d copies", n)
+		}
+		r.mustStop(stop)
+	})
+}
+
+// denying answers for a server that denies trails.
+type denying struct{ *sqstest.Client }
+
+func (d denying) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && strings.HasSuffix(r.URL.Path, "/nack") {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if r.Body = io.NopCloser(bytes.NewReader(body)); bytes.Contains(body, []byte(`"trail"`)) {
+			w := httptest.NewRecorder()
+			w.Header().Set(v1client.Header, "1")
+			fmt.Fprint(w, `{"outcomes":[{"done":false,"code":"AccessDenied","message":"not allowed to send"}]}`)
+			return w.Result(), nil
+		}
+	}
+	return d.Client.Do(r)
 }

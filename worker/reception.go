@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -20,7 +21,7 @@ import (
 // it to one. So an idle worker holds one long poll, and a busy one as many as it can use.
 type reception struct {
 	worker *Worker
-	work   context.Context // of handlers
+	work   context.Context // with the values for handlers
 	limit  int             // maximum of messages before or in a handler, and of those behind one
 
 	inHand    int       // messages, and places in polls in progress
@@ -34,9 +35,11 @@ type reception struct {
 	gathered time.Time
 
 	polled  chan polled
-	settled chan settled
-	over    chan struct{} // closed when run has returned
-	attempt string        // of the last poll of a FIFO queue, if its answer was lost
+	attempt string // of the last poll of a FIFO queue, if its answer was lost
+
+	mu       sync.Mutex
+	reported settled       // since run has last looked
+	news     chan struct{} // holds a token when there is something reported
 }
 
 // A polled is the result of a poll.
@@ -59,20 +62,17 @@ type settled struct {
 
 func newReception(w *Worker, work context.Context) *reception {
 	return &reception{
-		worker:  w,
-		work:    work,
-		limit:   w.cfg.Concurrency*w.cfg.BatchSize + w.cfg.Prefetch,
-		want:    1,
-		polled:  make(chan polled),
-		settled: make(chan settled),
-		over:    make(chan struct{}),
+		worker: w,
+		work:   work,
+		limit:  w.cfg.Concurrency*w.cfg.BatchSize + w.cfg.Prefetch,
+		want:   1,
+		polled: make(chan polled),
+		news:   make(chan struct{}, 1),
 	}
 }
 
-// run receives messages and handles them until ctx ends and nothing is in hand. Stop ends the
-// contexts of handlers.
-func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error {
-	defer close(r.over)
+// run receives messages and handles them until ctx ends and nothing is in hand.
+func (r *reception) run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	ending, drained := ctx.Done(), (<-chan time.Time)(nil)
@@ -88,7 +88,11 @@ func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error
 		select {
 		case p := <-r.polled:
 			r.take(ctx, p)
-		case s := <-r.settled:
+		case <-r.news:
+			r.mu.Lock()
+			s := r.reported
+			r.reported = settled{}
+			r.mu.Unlock()
 			r.inHand -= s.messages
 			r.handled += s.handled
 			r.abandoned += s.abandoned
@@ -96,7 +100,7 @@ func (r *reception) run(ctx context.Context, stop context.CancelCauseFunc) error
 		case <-ending:
 			ending, drained = nil, time.After(r.worker.cfg.Drain)
 		case <-drained:
-			stop(ErrDraining)
+			r.worker.custody.stopAll(ErrDraining)
 		}
 	}
 }
@@ -137,7 +141,7 @@ func (r *reception) start(ctx context.Context) (wait time.Duration) {
 		r.inHand += n
 		attempt := r.attempt
 		r.attempt = ""
-		go r.poll(ctx, n, attempt)
+		r.worker.crew.run(func() { r.poll(ctx, n, attempt) })
 	}
 	return 0
 }
@@ -212,16 +216,21 @@ func (r *reception) take(ctx context.Context, p polled) {
 	for i, raw := range p.messages {
 		deliveries[i] = r.worker.deliver(r.work, raw, p.began)
 	}
-	for _, lane := range r.worker.lanes(deliveries) {
-		go r.worker.runLane(ctx, lane, r.report)
+	for _, rest := range r.worker.lanes(deliveries) {
+		r.worker.crew.run((&lane{worker: r.worker, ending: ctx, report: r.report, rest: rest}).run)
 	}
 }
 
-// report is called by lanes.
+// report is called by lanes. It does not wait for run, which takes in several reports at once.
 func (r *reception) report(s settled) {
+	r.mu.Lock()
+	r.reported.messages += s.messages
+	r.reported.handled += s.handled
+	r.reported.abandoned += s.abandoned
+	r.mu.Unlock()
 	select {
-	case r.settled <- s:
-	case <-r.over:
+	case r.news <- struct{}{}:
+	default:
 	}
 }
 

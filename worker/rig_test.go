@@ -180,6 +180,13 @@ func (r *rig) start(cfg worker.Config) (stop func() error) {
 	return stop
 }
 
+// run runs a worker to the end of the test. It must have nothing to complain of.
+func (r *rig) run(cfg worker.Config) {
+	r.t.Helper()
+	stop := r.start(cfg)
+	r.t.Cleanup(func() { r.mustStop(stop) })
+}
+
 // mustStop ends a worker that has nothing to complain of.
 func (r *rig) mustStop(stop func() error) {
 	r.t.Helper()

@@ -40,7 +40,7 @@ func TestUnrecordable(t *testing.T) {
 					}
 					return nil
 				}
-				stop := r.start(cfg)
+				r.run(cfg)
 				r.send("bad")
 				r.sleep(time.Second)
 				r.send("good")
@@ -51,7 +51,6 @@ func TestUnrecordable(t *testing.T) {
 				r.wantLines([]string{"done good 0s"}, "done", "deferred")
 				r.wantCount(r.url, 0)
 				r.wantCount(r.dead, 1)
-				r.mustStop(stop)
 			})
 		})
 	}
@@ -61,7 +60,7 @@ func TestUnrecordable(t *testing.T) {
 // it does not, its work is done all the same, and never done again.
 func TestLargeResult(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			if err := m.SetResult(make([]byte, claims.ResultMax+1)); err == nil {
 				t.Error("a result that is too large was taken")
 			}
@@ -71,7 +70,6 @@ func TestLargeResult(t *testing.T) {
 		r.sleep(time.Second)
 		r.wantLines([]string{"started a", "done a 0s"}, "started", "done", "failed")
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -98,7 +96,7 @@ func TestBatchMatesAreNotLost(t *testing.T) {
 		for _, body := range []string{"a", "b", "c"} {
 			r.send(body)
 		}
-		stop := r.start(cfg)
+		r.run(cfg)
 		r.sleep(5 * time.Second)
 		if err := r.ledger().Reopen(t.Context(), "b", "taken away"); err != nil {
 			t.Fatal(err)
@@ -115,7 +113,6 @@ func TestBatchMatesAreNotLost(t *testing.T) {
 		r.sleep(10 * time.Minute)
 		r.wantLines([]string{"lost b " + worker.ErrLost.Error()}, "lost")
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 

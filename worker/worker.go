@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	crand "crypto/rand"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tenaq/internal/work/backoff"
@@ -22,7 +24,9 @@ type Worker struct {
 	deletes *batcher[string]
 	shows   *batcher[show]
 	reasons *reasons      // nil unless the server takes them
+	ends    *ends         // nil unless the server completes and deletes in one step
 	slots   chan struct{} // holds one token for every handler that runs
+	crew    crew          // runs polls, lanes and requests
 	dead    deadLetters
 	// the dead-letter queue to which the queue moves messages by itself, if it may do so early
 	moved  string
@@ -30,6 +34,7 @@ type Worker struct {
 	bodies trouble       // the stores of Config.Offload
 	pulse  *pulse.Writer // nil without a ledger
 
+	ran        atomic.Bool     // Run has begun to receive
 	ending     <-chan struct{} // closed when the context of Run ends
 	duplicates duplicates
 }
@@ -42,8 +47,8 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{cfg: cfg, slots: make(chan struct{}, cfg.Concurrency)}
 	w.batch, _ = cfg.Handler.(BatchHandler)
-	w.deletes = &batcher[string]{send: bounded(w.deleteMessages)}
-	w.shows = &batcher[show]{send: bounded(w.changeVisibility)}
+	w.deletes = &batcher[string]{send: bounded(w.deleteMessages), crew: &w.crew}
+	w.shows = &batcher[show]{send: bounded(w.changeVisibility), crew: &w.crew}
 	if cfg.Claims != nil {
 		w.pulse = pulse.NewWriter(cfg.Claims.Store(), queuename.Of(cfg.QueueURL), crand.Text())
 	}
@@ -66,7 +71,9 @@ func bounded[T any](send func(context.Context, []T) []error) func([]T) []error {
 // their contexts, and waits for Config.Drain again.
 //
 // Then it returns nil, or an error if handlers are left running. It returns an error at the start
-// if the queue does not fit the configuration, unless ctx has ended by then. A Worker runs once.
+// if the queue cannot be reached or does not fit the configuration, unless ctx has ended by then.
+// After such an error, Run may be called again. Once it has begun to receive, it may not: a second
+// Run returns an error, and receives nothing.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -74,9 +81,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	if w.ran.Swap(true) {
+		return errors.New("this Worker has run: make another one with New")
+	}
 	w.ending = ctx.Done()
-	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stop(ErrDraining)
+	defer w.custody.stopAll(ErrDraining)
 	beating, endBeats := context.WithCancel(context.Background())
 	var beats sync.WaitGroup
 	beats.Go(func() { w.custody.run(beating) })
@@ -88,7 +97,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer beats.Wait()
 	defer endBeats()
-	return newReception(w, work).run(ctx, stop)
+	defer w.crew.end()
+	return newReception(w, context.WithoutCancel(ctx)).run(ctx)
 }
 
 // A trouble tracks whether something that all messages need cannot be used. While it lasts, the

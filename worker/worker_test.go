@@ -14,7 +14,7 @@ import (
 func TestHandled(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
-		stop := r.start(r.config(func(ctx context.Context, m *worker.Message) error {
+		r.run(r.config(func(ctx context.Context, m *worker.Message) error {
 			m.SetResult([]byte("fine"))
 			return sleepOr(ctx, 5*time.Minute)
 		}))
@@ -25,7 +25,6 @@ func TestHandled(t *testing.T) {
 		if err != nil || len(e) != 1 || string(e[0].Result) != "fine" || e[0].Attempts != 1 {
 			t.Errorf("the ledger has %+v, error %v", e, err)
 		}
-		r.mustStop(stop)
 	})
 }
 
@@ -40,7 +39,7 @@ func TestDeadLettered(t *testing.T) {
 			if !tenaq {
 				cfg.Client = plain(cfg.Client)
 			}
-			stop := r.start(cfg)
+			r.run(cfg)
 			r.sleep(time.Hour)
 			r.wantLines([]string{
 				"started a", "failed a sick", "started a", "failed a sick", "started a", "failed a sick", "dead a sick",
@@ -66,7 +65,6 @@ func TestDeadLettered(t *testing.T) {
 			if n := r.client.Calls("SendMessage"); n > 0 == tenaq {
 				t.Errorf("the worker sent %d messages", n)
 			}
-			r.mustStop(stop)
 		})
 	}
 }
@@ -75,11 +73,10 @@ func TestDeadLettered(t *testing.T) {
 func TestPoison(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
-		stop := r.start(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
+		r.run(r.config(func(context.Context, *worker.Message) error { return worker.Poison(errSick) }))
 		r.sleep(time.Minute)
 		r.wantLines([]string{"started a", "failed a sick", "dead a sick"}, "started", "failed", "dead")
 		r.wantCount(r.dead, 1)
-		r.mustStop(stop)
 	})
 }
 
@@ -88,7 +85,7 @@ func TestLater(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		n := 0
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			if m.Attempt() != 1 {
 				t.Errorf("attempt %d, want 1", m.Attempt())
 			}
@@ -102,7 +99,6 @@ func TestLater(t *testing.T) {
 			t.Errorf("%d runs, %q", n, got)
 		}
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }
 
@@ -111,7 +107,7 @@ func TestPanic(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
 		r.send("b")
-		stop := r.start(r.config(func(_ context.Context, m *worker.Message) error {
+		r.run(r.config(func(_ context.Context, m *worker.Message) error {
 			if m.Body == "a" {
 				panic("oh")
 			}
@@ -122,6 +118,5 @@ func TestPanic(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		r.wantCount(r.url, 0)
-		r.mustStop(stop)
 	})
 }

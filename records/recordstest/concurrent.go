@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -15,7 +16,7 @@ import (
 func testOneWinner(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	there := records.Version(0)
-	for round := range few(30) {
+	for round := range proof.Few(30) {
 		type outcome struct {
 			record   records.Record
 			deleted  bool
@@ -81,7 +82,7 @@ func testIncrements(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	e.put(stores[0], records.Write{Key: "n", Value: []byte("0")})
 	const writers = 6
-	each := few(25)
+	each := proof.Few(25)
 	var group, readers sync.WaitGroup
 	done := make(chan struct{})
 	for i := range writers {
@@ -169,7 +170,7 @@ func testHistory(e *env) {
 		s := stores[i%2]
 		writers.Go(func() {
 			known, largest := records.Version(0), records.Version(0)
-			for range few(40) {
+			for range proof.Few(40) {
 				remove := known != 0 && rng.IntN(3) == 0
 				var got records.Record
 				var err error

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -50,7 +51,7 @@ func testEnding(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	var callers sync.WaitGroup
 	for i := range 4 {
-		waits := make([]time.Duration, few(25))
+		waits := make([]time.Duration, proof.Few(25))
 		for j := range waits {
 			waits[j] = time.Duration(e.rng.Int64N(int64(3 * time.Millisecond)))
 		}

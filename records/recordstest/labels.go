@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -129,7 +130,7 @@ func testDue(e *env) {
 
 	// More than any request returns.
 	var many []string
-	for i := range few(250) {
+	for i := range proof.Few(250) {
 		key := "many/" + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
 		many = append(many, key)
 		put(key, at(i), 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -100,7 +101,7 @@ func testLinear(e *env) {
 		rng := rand.New(rand.NewPCG(e.rng.Uint64(), uint64(i)))
 		callers.Go(func() {
 			known := make(map[string]records.Version)
-			for j := range few(60) {
+			for j := range proof.Few(60) {
 				c := linearCall{n: i*1000 + j + 1, key: fmt.Sprint("key", rng.IntN(3))}
 				c.op = []Op{Put, Put, Put, Delete, Get}[rng.IntN(5)]
 				if c.op != Get && rng.IntN(8) != 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -64,7 +65,7 @@ func testList(e *env) {
 	for _, prefix := range []string{"a", "%", "_", "*", `\`, "[", "''", "\U0010ffff", "a\U0010ffff", "\ud7ff", "aab", "nothing"} {
 		e.lists(s, prefix, "", 0, selected(all, prefix, "", records.ListMax)...)
 	}
-	for range few(150) {
+	for range proof.Few(150) {
 		prefix := []rune(awkward[e.rng.IntN(len(awkward))])
 		prefix = prefix[:e.rng.IntN(len(prefix)+1)]
 		after := ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -27,12 +28,12 @@ func testRandom(e *env) {
 	m := &model{env: e, s: e.Open(e.T), rng: e.rng,
 		there: map[string]*written{}, largest: map[string]records.Version{},
 		dead: map[string]bool{}}
-	epochs := few(10)
+	epochs := proof.Few(10)
 	if e.Sleep == nil && !e.virtual {
 		epochs = 2
 	}
 	for range epochs {
-		for range few(200) {
+		for range proof.Few(200) {
 			m.step()
 		}
 		m.expire()

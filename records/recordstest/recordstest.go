@@ -126,14 +126,6 @@ func newEnv(t *testing.T, name string, fresh func(t testing.TB) Backend, virtual
 	}
 }
 
-// few is how often a case does something: n times, less with -short.
-func few(n int) int {
-	if testing.Short() {
-		return max(1, n/5)
-	}
-	return n
-}
-
 // open opens the backend until the case ends.
 func (e *env) open() records.Store {
 	e.Helper()

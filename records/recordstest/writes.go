@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/records"
 )
 
@@ -195,7 +196,7 @@ func testVersionsRise(e *env) {
 		return wr
 	}
 	e.delete(s, "a", last)
-	for i := range few(20) {
+	for i := range proof.Few(20) {
 		wr := risen(e.put(s, records.Write{Key: "a"}))
 		for range i % 3 {
 			wr = risen(e.put(s, records.Write{Key: "a", If: wr.version}))
@@ -323,7 +324,7 @@ func testReopen(e *env) {
 func testTwoStores(e *env) {
 	s, other := e.open(), e.open()
 	var wr *written
-	for i := range few(20) {
+	for i := range proof.Few(20) {
 		wr = e.put(s, records.Write{Key: "a", Value: fmt.Append(nil, i)})
 		e.has(other, wr)
 		e.putConflicts(other, records.Write{Key: "a"}, wr)

@@ -1,6 +1,7 @@
 package serverrecords_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -113,4 +114,40 @@ func TestClosed(t *testing.T) {
 			t.Error("a closed store was written to")
 		}
 	})
+}
+
+// A write deletes the message whose work it ends, and one that conflicts leaves it. [REC-15]
+func TestPutAndDelete(t *testing.T) {
+	server := queuetest.New(t)
+	s := open(t, server.Client)
+	url := server.Queue("jobs", nil)
+	if _, err := server.Client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String("a")}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := server.Client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url})
+	if err != nil || len(got.Messages) != 1 {
+		t.Fatal(got, err)
+	}
+	handle := *got.Messages[0].ReceiptHandle
+	put := func(version records.Version, handle string, wantDeleted, wantConflict bool) records.Version {
+		t.Helper()
+		r, deleted, err := s.PutAndDelete(t.Context(), records.Write{Key: "k", Value: []byte("v"), If: version}, "jobs", handle)
+		_, conflict := errors.AsType[*records.Conflict](err)
+		if deleted != wantDeleted || conflict != wantConflict || err != nil && !conflict {
+			t.Fatalf("got %+v, deleted %v, %v, want %v and a conflict %v", r, deleted, err, wantDeleted, wantConflict)
+		}
+		return r.Version
+	}
+	if !s.Deletes(t.Context(), server.Client, "jobs") || s.Deletes(t.Context(), sqs.New(sqs.Options{Region: "us-east-1"}), "jobs") {
+		t.Error("the server deletes messages of its own queues, and of no others")
+	}
+	version := put(0, "no handle", false, false)
+	put(0, handle, false, true)
+	if left := server.Messages("jobs"); len(left) != 1 {
+		t.Errorf("a write that conflicts has deleted the message: %v", left)
+	}
+	put(version, handle, true, false)
+	if left := server.Messages("jobs"); len(left) != 0 {
+		t.Errorf("the message is still there: %v", left)
+	}
 }

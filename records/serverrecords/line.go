@@ -1,7 +1,6 @@
 package serverrecords
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"runtime"
@@ -14,19 +13,20 @@ import (
 // that come during a request wait for the next one, which begins when the request in progress has
 // ended, when there are enough of them, or after gatherMax.
 type line struct {
-	send func(context.Context, []change) ([]result, error)
+	send func(ctx context.Context, changes [][]byte) ([]result, error)
 
 	mu       sync.Mutex
 	waiting  []*write
 	running  int
+	timing   bool // slow is about to be called
 	closed   bool
 	requests sync.WaitGroup
 }
 
 // A write is a change that waits for its result. The mutex of the line guards batch.
 type write struct {
-	change
-	batch *batch // its request, once that has begun
+	change []byte // encoded, because the call may return before the request
+	batch  *batch // its request, once that has begun
 
 	result result
 	err    error
@@ -56,25 +56,16 @@ func (l *line) do(ctx context.Context, c change) (result, error) {
 	if err := ctx.Err(); err != nil {
 		return result{}, err
 	}
-	c.Value = bytes.Clone(c.Value) // the call may return before the request
-	w := &write{change: c, done: make(chan struct{})}
+	w := &write{change: c.encode(), done: make(chan struct{})}
 	if !l.join(w) {
 		return result{}, errClosed
 	}
-	slow := time.NewTimer(gatherMax)
-	defer slow.Stop()
-	for {
-		select {
-		case <-w.done:
-			return w.result, w.err
-		case <-ctx.Done():
-			l.leave(w)
-			return result{}, ctx.Err()
-		case <-slow.C: // the requests in progress are
-			l.mu.Lock()
-			l.start()
-			l.mu.Unlock()
-		}
+	select {
+	case <-w.done:
+		return w.result, w.err
+	case <-ctx.Done():
+		l.leave(w)
+		return result{}, ctx.Err()
 	}
 }
 
@@ -86,10 +77,23 @@ func (l *line) join(w *write) bool {
 		return false
 	}
 	l.waiting = append(l.waiting, w)
-	if l.running == 0 || len(l.waiting) >= batchMax {
+	switch {
+	case l.running == 0 || len(l.waiting) >= batchMax:
 		l.start()
+	case !l.timing:
+		l.timing = true
+		time.AfterFunc(gatherMax, l.slow)
 	}
 	return true
+}
+
+// slow begins another request, because those in progress are slow. One timer serves all writes, so
+// some wait for less than gatherMax.
+func (l *line) slow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timing = false
+	l.start()
 }
 
 // leave takes a write out of the line. If it has begun and no other caller waits for its request,
@@ -140,8 +144,8 @@ func (l *line) take(cancel context.CancelFunc) *batch {
 	defer l.mu.Unlock()
 	n, size := 0, 0
 	for n < min(len(l.waiting), batchMax) &&
-		(n == 0 || size+len(l.waiting[n].Value) <= batchBytes) {
-		size += len(l.waiting[n].Value)
+		(n == 0 || size+len(l.waiting[n].change) <= batchBytes) {
+		size += len(l.waiting[n].change)
 		n++
 	}
 	if n == 0 {
@@ -156,7 +160,7 @@ func (l *line) take(cancel context.CancelFunc) *batch {
 }
 
 func (l *line) carryOut(ctx context.Context, b *batch) {
-	changes := make([]change, len(b.writes))
+	changes := make([][]byte, len(b.writes))
 	for i, w := range b.writes {
 		changes[i] = w.change
 	}

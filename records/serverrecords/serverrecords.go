@@ -23,9 +23,13 @@
 package serverrecords
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,6 +37,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/internal/work/plainjson"
 	"tenaq/internal/work/v1client"
 	"tenaq/records"
 )
@@ -50,7 +55,10 @@ type Store struct {
 	line   line
 }
 
-var _ records.Store = (*Store)(nil)
+var (
+	_ records.Store     = (*Store)(nil)
+	_ records.Unlabeled = (*Store)(nil)
+)
 
 // New returns a store. It does not use the server.
 func New(cfg Config) (*Store, error) {
@@ -157,13 +165,44 @@ func (s *Store) List(
 	}
 }
 
-// A change is a write as the server takes it.
+// A change is a write.
 type change struct {
-	Key    string `json:"key"`
-	If     uint64 `json:"if,omitempty"`
-	Value  []byte `json:"value,omitempty"`
-	TTLMS  int64  `json:"ttlMs,omitempty"`
-	Delete bool   `json:"delete,omitempty"`
+	key     string
+	version uint64 // that the record must have
+	value   []byte
+	ttlMS   int64
+	delete  bool
+	message *message
+}
+
+// A message is a received message that a write deletes.
+type message struct{ queue, handle string }
+
+// encode returns a change as the server takes it.
+func (c *change) encode() []byte {
+	size := len(c.key) + base64.StdEncoding.EncodedLen(len(c.value)) + 64
+	if c.message != nil {
+		size += len(c.message.queue) + len(c.message.handle) + 64
+	}
+	b := plainjson.AppendString(append(make([]byte, 0, size), `{"key":`...), c.key)
+	if c.version != 0 {
+		b = strconv.AppendUint(append(b, `,"if":`...), c.version, 10)
+	}
+	if len(c.value) > 0 {
+		b = plainjson.AppendBytes(append(b, `,"value":`...), c.value)
+	}
+	if c.ttlMS != 0 {
+		b = strconv.AppendInt(append(b, `,"ttlMs":`...), c.ttlMS, 10)
+	}
+	if c.delete {
+		b = append(b, `,"delete":true`...)
+	}
+	if m := c.message; m != nil {
+		b = plainjson.AppendString(append(b, `,"message":{"queue":`...), m.queue)
+		b = plainjson.AppendString(append(b, `,"receiptHandle":`...), m.handle)
+		b = append(b, '}')
+	}
+	return append(b, '}')
 }
 
 // A result is what became of a change.
@@ -171,24 +210,113 @@ type result struct {
 	Record   *record         `json:"record"`
 	Conflict bool            `json:"conflict"`
 	Error    *v1client.Error `json:"error"`
+	Deleted  bool            `json:"deleted"`
+}
+
+// A resultList is the answer to changes, in their order.
+type resultList struct {
+	Results []result `json:"results"`
+}
+
+// UnmarshalJSON reads the results of changes without reflection, unless they say more than that
+// records were written.
+func (l *resultList) UnmarshalJSON(text []byte) error {
+	s := plainjson.New(bytes.TrimSpace(text))
+	var all []result
+	s.Object(func(name string) {
+		if name != "results" || all != nil {
+			s.Fail()
+		}
+		all = make([]result, 0, batchMax)
+		s.List(func() {
+			var r result
+			s.Object(func(name string) { r.readPlain(s, name) })
+			all = append(all, r)
+		})
+	})
+	if s.Done() {
+		l.Results = all
+		return nil
+	}
+	type reflected resultList
+	return json.Unmarshal(text, (*reflected)(l))
+}
+
+func (r *result) readPlain(s *plainjson.Scanner, name string) {
+	switch {
+	case name == "deleted":
+		r.Deleted = s.Bool()
+	case name == "record" && r.Record == nil:
+		r.Record = &record{}
+		s.Object(func(name string) {
+			switch name {
+			case "key":
+				r.Record.Key = s.String()
+			case "version":
+				r.Record.Version = s.Uint()
+			case "ageMs":
+				r.Record.AgeMS = int64(s.Uint())
+			case "ttlMs":
+				r.Record.TTLMS = int64(s.Uint())
+			default:
+				s.Fail()
+			}
+		})
+	default:
+		s.Fail()
+	}
 }
 
 // Put writes a record if it has the version that w names.
 func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error) {
-	if err := w.Check(); err != nil {
-		return records.Record{}, err
+	rec, _, err := s.put(ctx, w, nil)
+	return rec, err
+}
+
+// PutAndDelete is Put and, if the record is written, deletes a received message of a queue of the
+// same server in the same step: neither is ever seen without the other. Queue is the name of the
+// queue, and handle the receipt handle. Deleted is false if the record was written and the message
+// could not be deleted, such as with a handle that is no longer valid, or if it is not known;
+// another delete finds out. The key needs sqs:DeleteMessage on the queue; without it, nothing is
+// written.
+func (s *Store) PutAndDelete(
+	ctx context.Context, w records.Write, queue, handle string,
+) (rec records.Record, deleted bool, err error) {
+	return s.put(ctx, w, &message{queue, handle})
+}
+
+// Deletes reports whether PutAndDelete can be used for a queue of the server of a client. It is
+// false if that is another server, or one of an earlier version, or if the key may not delete
+// messages of the queue. It changes nothing.
+func (s *Store) Deletes(
+	ctx context.Context, client interface{ Options() sqs.Options }, queue string,
+) bool {
+	if other := v1client.New(client); other == nil || other.URL != s.server.URL {
+		return false
 	}
-	r, err := s.line.do(ctx, change{Key: w.Key, If: uint64(w.If), Value: w.Value,
-		TTLMS: int64((w.TTL + time.Millisecond - 1) / time.Millisecond)})
+	// No record has the largest version, so this is always a conflict.
+	r, err := s.line.do(ctx,
+		change{key: "tenaq", version: math.MaxUint64, message: &message{queue, "-"}})
+	return err == nil && r.Conflict
+}
+
+func (s *Store) put(
+	ctx context.Context, w records.Write, m *message,
+) (rec records.Record, deleted bool, err error) {
+	if err := w.Check(); err != nil {
+		return rec, false, err
+	}
+	r, err := s.line.do(ctx, change{key: w.Key, version: uint64(w.If), value: w.Value,
+		ttlMS: int64((w.TTL + time.Millisecond - 1) / time.Millisecond), message: m})
 	if err != nil {
-		return records.Record{}, explain("put a record", err)
+		return rec, false, explain("put a record", err)
 	}
 	if r.Conflict {
-		return records.Record{}, &records.Conflict{Current: r.Record.record()}
+		return rec, false, &records.Conflict{Current: r.Record.record()}
 	}
-	rec := r.Record.record()
+	rec = r.Record.record()
 	rec.Value = append([]byte(nil), w.Value...) // which the server does not send back
-	return rec, nil
+	return rec, r.Deleted, nil
 }
 
 // Delete removes a record if it has the version.
@@ -196,7 +324,7 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	if err := records.CheckKey(key); err != nil {
 		return err
 	}
-	r, err := s.line.do(ctx, change{Key: key, If: uint64(version), Delete: true})
+	r, err := s.line.do(ctx, change{key: key, version: uint64(version), delete: true})
 	switch {
 	case err != nil:
 		return explain("delete a record", err)
@@ -207,14 +335,20 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 }
 
 // write sends changes in one request.
-func (s *Store) write(ctx context.Context, changes []change) ([]result, error) {
-	var out struct {
-		Results []result `json:"results"`
+func (s *Store) write(ctx context.Context, changes [][]byte) ([]result, error) {
+	size := 16
+	for _, c := range changes {
+		size += len(c) + 1
 	}
-	in := struct {
-		Writes []change `json:"writes"`
-	}{changes}
-	if err := s.server.Post(ctx, "/records", in, &out); err != nil {
+	body := append(make([]byte, 0, size), `{"writes":[`...)
+	for i, c := range changes {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, c...)
+	}
+	var out resultList
+	if err := s.server.PostJSON(ctx, "/records", append(body, "]}"...), &out); err != nil {
 		return nil, err
 	}
 	if len(out.Results) != len(changes) {
@@ -223,6 +357,9 @@ func (s *Store) write(ctx context.Context, changes []change) ([]result, error) {
 	}
 	return out.Results, nil
 }
+
+// Unlabeled says that the store ignores labels.
+func (s *Store) Unlabeled() {}
 
 // Sweep does nothing, because the server removes expired records.
 func (s *Store) Sweep(ctx context.Context, _ int) (int, error) { return 0, ctx.Err() }
