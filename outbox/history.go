@@ -171,7 +171,8 @@ type Tally struct {
 	Read      int `json:"read"`    // so far
 	Written   int `json:"written"` // messages for relays to send
 	Completed int `json:"completed"`
-	Later     int `json:"later,omitempty"` // not sent: a later generation of the work has begun
+	// not sent: a later generation of the work has begun, or is in the source
+	Later int `json:"later,omitempty"`
 	// not sent: the claim on the work is parked, so a person decides
 	Parked int `json:"parked,omitempty"`
 	Gone   int `json:"gone"` // removed from the outbox before they were read

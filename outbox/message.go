@@ -41,7 +41,8 @@ type Message struct {
 	Group string
 
 	// Dedup (dedup_id) names the work of the message, in at most 512 bytes: the ID of the row when
-	// empty. It becomes the deduplication id, and the key by which a worker recognizes the work.
+	// empty. It becomes the deduplication id, and the key by which a worker recognizes the work. It
+	// should not end in # and digits, as the keys of replays do (see claims.EffectKey).
 	Dedup string
 
 	// Headers (headers, a JSON object of strings) become attributes of the message. There are at

@@ -21,7 +21,10 @@ import (
 //   - By default, a replay repeats the work: its messages get a new generation, and with it new
 //     effect keys (see claims.EffectKey). Consumers run again, and their effects happen again.
 //   - With MissingOnly, a replay fills the gaps: it asks the ledger of the consumers, and sends
-//     only what they never completed, in its own generation.
+//     only what they never completed, in its own generation. Of work that the source has in several
+//     generations, because it was replayed before, it sends only the latest. It does not know of
+//     messages that are still in a queue: begin it when the consumers have nothing left to do. A
+//     FIFO queue drops a message that was first sent less than five minutes ago.
 type ReplayConfig struct {
 	Box    History
 	Source Source
@@ -98,11 +101,12 @@ type Replayer struct {
 	cfg    ReplayConfig
 	runner string
 
-	later []int     // result of generations, or nil
-	page  int       // number of messages to read at once
-	next  time.Time // no writes before
-	since int       // rows written since the due rows were counted; -1 before the first count
-	full  bool      // too many rows were due, and that has been logged
+	later  []int          // result of generations, or nil
+	latest map[string]int // generation of the works that the source has in a later one than 0
+	page   int            // number of messages to read at once
+	next   time.Time      // no writes before
+	since  int            // rows written since the due rows were counted; -1 before the first count
+	full   bool           // too many rows were due, and that has been logged
 }
 
 // NewReplayer returns a Replayer, or an error if the configuration contradicts itself.
@@ -138,7 +142,7 @@ func (r *Replayer) Run(ctx context.Context) (Replay, error) {
 	if err := c.Source.Check(); err != nil {
 		return Replay{}, fmt.Errorf("outbox: replay: %w", err)
 	}
-	r.later = nil
+	r.later, r.latest = nil, nil
 	// Look reads in a read-only transaction, which refuses SQL that would write.
 	if _, err := patiently(ctx, r, func() (int, error) {
 		count, _, err := c.Box.Look(ctx, c.Source, 0)

@@ -200,6 +200,29 @@ func TestReplayMissing_FD6(t *testing.T) {
 		if done := r.replay(func(c *outbox.ReplayConfig) { only(c); c.MissingOnly, c.Ledger = true, ledger }); done.Written != 0 || done.Completed != 2 {
 			t.Errorf("after a replay the gap is %+v", done)
 		}
+
+		// What was lost in both generations is sent in the later one only.
+		r.enqueue(outbox.Message{Queue: "lost", Key: "n", Body: "twice", Dedup: "lost-3"})
+		r.sleep(2 * time.Minute)
+		r.received(lost)
+		r.replay(func(c *outbox.ReplayConfig) { c.Source.Queues, c.Source.Keys = []string{"lost"}, []string{"n"} })
+		r.sleep(time.Minute)
+		r.received(lost)
+		again := func(c *outbox.ReplayConfig) {
+			only(c)
+			c.Source.Keys, c.MissingOnly, c.Ledger = []string{"n"}, true, ledger
+		}
+		plan, err = r.replayer(again).Plan(t.Context(), 3)
+		if err != nil || plan.Count != 2 || plan.Written != 1 || plan.Later != 1 || len(plan.First) != 1 || plan.First[0].Generation == 0 {
+			t.Errorf("the plan is %+v, %v", plan, err)
+		}
+		if done := r.replay(again); done.Written != 1 || done.Later != 1 {
+			t.Errorf("the replay is %+v", done)
+		}
+		r.sleep(time.Minute)
+		if got := r.noted("worked"); len(got) != 1 || got[0] == "twice #0" {
+			t.Errorf("worked %q", got)
+		}
 	})
 }
 

@@ -18,9 +18,17 @@ type fate int
 const (
 	missing   fate = iota // no consumer has completed it
 	completed             // in its generation or a later one
-	later                 // a later generation of it has begun
+	later                 // a later generation of it has begun, or is in the source
 	parked                // a person must decide about it
 )
+
+// seen notes that the source has a message in its generation.
+func (r *Replayer) seen(m Message) {
+	if m.Generation > 0 {
+		name := (&Row{Message: m}).work()
+		r.latest[name] = max(r.latest[name], m.Generation)
+	}
+}
 
 // known returns the fates of messages. It asks the ledger about several at once.
 func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error) {
@@ -30,7 +38,11 @@ func (r *Replayer) known(ctx context.Context, messages []Message) ([]fate, error
 	}
 	fates, errs := make([]fate, len(messages)), make([]error, len(messages))
 	parallel.Each(looksAtOnce, len(messages), func(i int) {
-		fates[i], errs[i] = r.fate(ctx, &Row{Message: messages[i]}, laterOnes)
+		row := &Row{Message: messages[i]}
+		fates[i], errs[i] = r.fate(ctx, row, laterOnes)
+		if fates[i] == missing && r.latest[row.work()] > row.Generation {
+			fates[i] = later
+		}
 	})
 	for _, err := range errs {
 		if err != nil {

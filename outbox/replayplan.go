@@ -36,7 +36,7 @@ func (r *Replayer) Plan(ctx context.Context, samples int) (Plan, error) {
 	if err := r.cfg.Source.Check(); err != nil {
 		return Plan{}, fmt.Errorf("outbox: replay: %w", err)
 	}
-	r.later = nil
+	r.later, r.latest = nil, make(map[string]int)
 	plan, works, err := r.walk(ctx, samples)
 	if err == nil && !r.cfg.MissingOnly {
 		plan.Read, plan.Written = plan.Count, len(works)
@@ -70,6 +70,7 @@ func (r *Replayer) walk(ctx context.Context, samples int) (plan Plan, works []pl
 			return fmt.Errorf("%w: message %d cannot be sent: %w", ErrSource, plan.Count, err)
 		}
 		named[work{past.Queue, again.Dedup}] = true
+		r.seen(past.Message)
 		place, known := placeOf[again.ID]
 		if !known {
 			place = len(works)

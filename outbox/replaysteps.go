@@ -30,6 +30,15 @@ func (r *Replayer) carryOut(ctx context.Context, record Replay) (Replay, error) 
 	if err != nil {
 		return record, fmt.Errorf("outbox: begin replay %d: %w", record.Number, err)
 	}
+	if record.MissingOnly && !record.AtEnd() {
+		r.latest = make(map[string]int)
+		if err := r.eachStaged(ctx, record.Number, func(s Staged) error {
+			r.seen(s.Message)
+			return nil
+		}); err != nil {
+			return record, fmt.Errorf("outbox: replay %d: %w", record.Number, err)
+		}
+	}
 	for !record.AtEnd() {
 		next, err := r.step(ctx, record)
 		if next.Number != 0 {

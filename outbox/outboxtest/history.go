@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -293,7 +294,7 @@ func testStage(e *env) {
 func testStageOrder(e *env) {
 	h := e.open()
 	var words []string
-	for _, word := range e.rng.Perm(few(100)) {
+	for _, word := range e.rng.Perm(proof.Few(100)) {
 		words = append(words, "a"+string(rune('0'+word%10))+strings.Repeat("0", word/10))
 	}
 	for part := range slices.Chunk(words, 7) {

@@ -103,6 +103,7 @@ var cases = []testCase{
 	{"Stats", testStats},
 	{"Sweep", testSweep},
 	{"Parked", testParked},
+	{"Find", testFind},
 	{"Release", testRelease},
 	{"Discard", testDiscard},
 	{"Wait", testWait},
@@ -162,14 +163,6 @@ func newEnv(t testing.TB, name string, fresh func(t testing.TB) Harness) *env {
 		start: time.Now(),
 		ids:   make(map[string]string), words: make(map[string]string),
 	}
-}
-
-// few is how often a case does something: n times, less with -short.
-func few(n int) int {
-	if testing.Short() {
-		return max(1, n/5)
-	}
-	return n
 }
 
 // now is the time since the case began, as the database should see it.

@@ -2,6 +2,7 @@ package outboxtest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tenaq/outbox"
@@ -191,4 +192,60 @@ func testWaitEnds(e *env) {
 	if took := e.now() - from; took > 5*time.Second {
 		e.Errorf("a wait with a context of 50ms took %v", took)
 	}
+}
+
+// The rows of a piece of work are found by its name, and by the message that one was sent as, with
+// what became of each.
+func testFind(e *env) {
+	b := e.Open(e)
+	f, ok := b.(outbox.Finder)
+	if !ok {
+		return
+	}
+	named, again := e.message("x"), e.message("y")
+	named.Dedup, again.Dedup = "order-17", "order-17"
+	again.Generation = 1
+	e.enqueue(true, named)
+	e.sleep(2 * time.Millisecond)
+	e.enqueue(true, again)
+	e.put("z w")
+	e.claim(b, outbox.Claim{Relay: "r"}, "w, x, y, z")
+	e.settle(b, "r", outbox.Outcome{ID: e.idsOf("x")[0], Fate: outbox.Sent, SentTo: "orders",
+		MessageID: "m1"})
+	e.park(b, "r", "y z")
+	find := func(works, messages []string, limit int, want string) (found []outbox.Found) {
+		e.Helper()
+		found, err := f.Find(e.ctx, works, messages, limit)
+		if err != nil {
+			e.Fatalf("find: %v", err)
+		}
+		var ids []string
+		for i := range found {
+			ids = append(ids, found[i].ID)
+		}
+		if !slices.Equal(ids, e.idsOf(want)) {
+			e.Errorf("find %q and %q: got %q, want %q", works, messages, ids, e.idsOf(want))
+		}
+		return found
+	}
+	rows := find([]string{"order-17"}, nil, 10, "x y")
+	if len(rows) == 2 {
+		sent, parked := rows[0], rows[1]
+		if sent.SentTo != "orders" || sent.MessageID != "m1" || sent.SentAt.IsZero() ||
+			!sent.ParkedAt.IsZero() || sent.CreatedAt.IsZero() {
+			e.Errorf("a row that was sent is found as %+v", sent)
+		}
+		if parked.ParkedAt.IsZero() || parked.Reason != "parked y" || !parked.SentAt.IsZero() ||
+			parked.Generation != 1 {
+			e.Errorf("a row that is parked is found as %+v", parked)
+		}
+	}
+	find([]string{"order-17"}, nil, 1, "x")
+	find(nil, []string{"m1"}, 10, "x")
+	find(e.idsOf("x"), nil, 10, "") // its work has another name
+	if w := find(append(e.idsOf("w"), "none"), nil, 10, "w"); len(w) == 1 &&
+		(!w[0].SentAt.IsZero() || !w[0].ParkedAt.IsZero()) {
+		e.Errorf("a row in hand is found as %+v", w[0])
+	}
+	find(nil, nil, 10, "")
 }

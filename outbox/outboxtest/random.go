@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -59,7 +60,7 @@ func testRandom(e *env) {
 	for _, s := range steps {
 		total += s.weight
 	}
-	for range few(300) {
+	for range proof.Few(300) {
 		n := e.rng.IntN(total)
 		for _, s := range steps {
 			if n -= s.weight; n < 0 {

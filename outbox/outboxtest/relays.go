@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -42,7 +43,7 @@ func testRelays(e *env) {
 		hands: make(map[string]hand), sent: make(map[string]int), reached: make(map[string]int),
 	}
 	const writers, relays = 2, 3
-	perWriter := few(40)
+	perWriter := proof.Few(40)
 	var writing, relaying sync.WaitGroup
 	for w := range writers {
 		rng := rand.New(rand.NewPCG(e.rng.Uint64(), 1))

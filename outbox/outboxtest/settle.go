@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/outbox"
 )
 
@@ -76,7 +77,7 @@ func testSettleAllOrNone(e *env) {
 	for i := range n {
 		words = append(words, "x"+strings.Repeat("y", i))
 	}
-	for round := range few(15) {
+	for round := range proof.Few(15) {
 		if round == 0 {
 			e.put(strings.Join(words, " "))
 		}

@@ -267,7 +267,7 @@ func TestBusy(t *testing.T) {
 	defer db.Close()
 	claim := outbox.Claim{Relay: "r", Rows: 1, Bytes: 1, Stream: 1, Lease: time.Minute}
 	for _, pool := range []*sql.DB{db, connect(t, path)} {
-		b, err := New(Config{DB: pool, Wait: 50 * time.Millisecond})
+		b, err := New(Config{DB: pool, Wait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package sqliteoutbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -77,8 +78,8 @@ func (b *Box) foreignColumns(ctx context.Context, c conn) (why []string, err err
 		case !there:
 			missing = append(missing, column.name)
 		case affinityOf(declared) != column.affinity:
-			wrong = append(wrong, fmt.Sprintf("its column %s is %s, not %s", column.name, declared,
-				column.affinity))
+			wrong = append(wrong, fmt.Sprintf("its column %s is %s, not %s", column.name,
+				cmp.Or(declared, "without a type"), column.affinity))
 		}
 	}
 	if len(missing) > 0 {
