@@ -54,6 +54,10 @@ func (c *client) work(off <-chan struct{}) {
 	}()
 	c.ctx = ctx
 	for !c.sim.history.off() && !c.stopped {
+		if c.sim.tagged != nil && c.rng.IntN(20) == 0 {
+			c.sim.tagged.held.work(c)
+			continue
+		}
 		switch n := c.rng.IntN(100); {
 		case n < 20:
 			c.sendOne()
@@ -81,8 +85,10 @@ func (c *client) work(off <-chan struct{}) {
 			c.purge()
 		case n == 88:
 			c.count(c.queue())
-		case n < 93 && c.sim.tagged != nil:
+		case n < 91 && c.sim.tagged != nil:
 			c.sim.tagged.repeat(c)
+		case n < 93 && c.sim.tagged != nil:
+			c.sim.tagged.attempt(c)
 		default:
 			time.Sleep(time.Duration(c.rng.ExpFloat64() * float64(c.sim.patience)))
 		}
@@ -110,8 +116,7 @@ func (c *client) do(a *attempt, op engine.Op, then func()) {
 		return
 	}
 	if err != nil {
-		// A change of a message that is gone is the only thing that may be refused.
-		if _, isChange := op.(*engine.ChangeMessageVisibility); !isChange || refusal.Code != engine.CodeInvalidParameter {
+		if !mayBeRefused(op, refusal) {
 			c.sim.complain("%T was refused: %v", op, err)
 		}
 		a.answered = false // nothing happened, and nothing is known
@@ -120,6 +125,20 @@ func (c *client) do(a *attempt, op engine.Op, then func()) {
 	if then != nil {
 		then()
 	}
+}
+
+// mayBeRefused says whether the operation may come too late: for a message that is gone, in a FIFO
+// queue also when its timeout is over, and for a move while another one runs.
+func mayBeRefused(op engine.Op, refusal *engine.Error) bool {
+	switch op := op.(type) {
+	case *engine.ChangeMessageVisibility:
+		return refusal.Code == engine.CodeInvalidParameter
+	case *engine.DeleteMessage:
+		return op.Queue.Name == packing || op.Queue.Name == unpacked
+	case *engine.StartMessageMoveTask:
+		return true
+	}
+	return false
 }
 
 // message makes a new message and notes that it is going to be sent.
@@ -151,6 +170,9 @@ func (c *client) sendOne() {
 	queue := c.queue()
 	m, draft := c.message(queue, a)
 	op := &engine.SendMessage{Queue: named(queue), Draft: draft}
+	if c.sim.tagged != nil {
+		c.sim.tagged.call(c, m, op)
+	}
 	c.do(a, op, func() { c.sent(m, op.Sent.ID) })
 }
 

@@ -97,6 +97,15 @@ func (h *history) earliest(a *attempt) time.Duration {
 	return t
 }
 
+// sentFrom is broker time when a message was sent, or before.
+func (h *history) sentFrom(m *sentMessage) time.Duration {
+	from := h.earliest(m.send)
+	for _, a := range m.again {
+		from = min(from, h.earliest(a)) // after a power cut, the clock may have been set back
+	}
+	return from
+}
+
 // latest is broker time when an operation that was answered was carried out, or after.
 func (h *history) latest(a *attempt) time.Duration {
 	_, t := h.eras[a.era].bounds(a.until)
@@ -128,7 +137,7 @@ func retentionOf(queue string) time.Duration {
 // retention was over: in that era or one before, broker time may have reached the end of it, and
 // may have left the ten minutes of a hold behind. Within an era both can only become true.
 func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
-	over := h.earliest(m.send) + retentionOf(m.queue) - 2*time.Millisecond
+	over := h.sentFrom(m) + retentionOf(m.queue) - 2*time.Millisecond
 	for i := m.send.era; i <= in; i++ {
 		e := h.eras[i]
 		end := e.ended
@@ -145,8 +154,8 @@ func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
 // checkClock holds the times that the server gives for a message against what they can have been.
 // [CLOCK-1, CLOCK-2, CLOCK-3, CLOCK-4, CLOCK-5]
 func (h *history) checkClock(m *sentMessage, complain func(string, ...any)) {
-	inTime := func(what string, ms int64, a *attempt) {
-		got, from := time.Duration(ms)*time.Millisecond, h.earliest(a)
+	inTime := func(what string, ms int64, a *attempt, from time.Duration) {
+		got := time.Duration(ms) * time.Millisecond
 		if got < from-time.Millisecond {
 			complain("was %s at %v by the server, %v too early", what, got, from-got)
 		}
@@ -155,9 +164,9 @@ func (h *history) checkClock(m *sentMessage, complain func(string, ...any)) {
 		}
 	}
 	for _, d := range m.deliveries {
-		inTime("sent", d.sent, m.send)
+		inTime("sent", d.sent, m.send, h.sentFrom(m))
 		if d.receives == 1 {
-			inTime("first received", d.first, d.attempt)
+			inTime("first received", d.first, d.attempt, h.earliest(d.attempt))
 		}
 		h.checkStamp(d.attempt, complain)
 	}

@@ -59,6 +59,7 @@ type register struct{ answered, attempted int }
 type sentMessage struct {
 	body, queue string
 	send        *attempt
+	again       []*attempt // to send it, when no earlier one had been answered
 	delay       time.Duration
 	id          engine.MessageID // known once answered or delivered
 	hasID       bool
@@ -204,7 +205,8 @@ func (h *history) purged(m *sentMessage, by func(*attempt) bool) bool {
 // A message whose send was answered is there until something ends it, and then it is there no more.
 // [DUR-1, DUR-2]
 func (h *history) checkLoss(m *sentMessage, complain func(string, ...any)) {
-	if m.send.answered && !m.drained && !h.mayBeGone(m) {
+	answered := m.send.answered || slices.ContainsFunc(m.again, func(a *attempt) bool { return a.answered })
+	if answered && !m.drained && !h.mayBeGone(m) {
 		complain("was answered and is lost")
 	}
 	for _, d := range m.deliveries {
@@ -303,7 +305,7 @@ func (h *history) hiddenUntil(m *sentMessage, last, next *delivered) time.Durati
 // [DUR-11, CLOCK-7]
 func (h *history) checkTime(m *sentMessage, complain func(string, ...any)) {
 	for _, d := range m.deliveries {
-		if early := h.earliest(m.send) + m.delay - 2*time.Millisecond - h.latest(d.attempt); early > 0 {
+		if early := h.sentFrom(m) + m.delay - 2*time.Millisecond - h.latest(d.attempt); early > 0 {
 			complain("was delivered %v before its delay had ended", early)
 		}
 		if m.send.answered && h.earliest(d.attempt)-h.latest(m.send) > retentionOf(m.queue)+2*time.Millisecond {

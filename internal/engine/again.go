@@ -157,9 +157,9 @@ func (q *queue) remembers(call *Invocation) bool {
 	return call.Hash != row.DedupHash{} && !q.fifo()
 }
 
-// answered returns what was answered to an earlier attempt of a call with so many entries, with an
-// empty list of messages if there was none. If it is not ready, the operation must be submitted
-// again.
+// answered returns the answer to an earlier attempt of the call; its list of messages is empty if
+// there was none. entries is how many messages the call sends. If the answer is not ready, the
+// operation must be submitted again.
 func (e *Engine) answered(q *queue, call *Invocation, entries int) (a row.Again, ready bool) {
 	if !q.remembers(call) || q.st.AgainTo == 0 || !call.Later && !e.mayBeLate(q, call) {
 		return a, true

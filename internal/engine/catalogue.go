@@ -53,6 +53,7 @@ func (op *CreateQueue) apply(e *Engine, c *Command) *Error {
 	q.st.Boot = e.sys.Boot
 	e.own(q.row.Space, q.name)
 	q.readExtensions()
+	e.beginTokens(q)
 	e.reschedule(q.name, nil, tags)
 	e.turnFair(q)
 	e.writeRow(q)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -62,12 +63,24 @@ type dedupCache struct {
 	learned uint64 // the turn in which rows were read into filters
 }
 
-// A dedupFilter knows the keys of a bucket before rest, and those that came while the queue was in
-// memory. It can tell which keys the bucket does not have once rest is nil.
+// A dedupFilter knows the keys of a bucket whose rows are before rest, all of them if rest is nil,
+// and those that came while the queue was in memory.
 type dedupFilter struct {
 	bucket int64
 	filter filter
 	rest   []byte
+}
+
+// lacks reports whether the bucket is known not to have a key.
+func (f *dedupFilter) lacks(h row.DedupHash) bool {
+	switch {
+	case f == nil || f.filter.mayHave(h):
+		return false
+	case f.rest == nil:
+		return true
+	}
+	rest, begun := row.DedupHashOf(f.rest)
+	return begun && bytes.Compare(h[:], rest[:]) < 0
 }
 
 func (c *dedupCache) endTurn() {
@@ -154,7 +167,7 @@ func (e *Engine) recall(q *queue, h row.DedupHash, window int64) (found row.Dedu
 		return found, e.trusted() < found.At+window
 	}
 	for _, bucket := range slices.Backward(q.st.Buckets) {
-		if f := q.dedup.of(bucket); f != nil && f.rest == nil && !f.filter.mayHave(h) {
+		if q.dedup.of(bucket).lacks(h) {
 			continue
 		}
 		k := row.DedupKey(q.row.Space, bucket, h)

@@ -273,7 +273,7 @@ const (
 // queues rest unused.
 func (e *Engine) endTurn() {
 	e.kept = e.kept.Next()
-	clear(e.records.turn)
+	e.records.endTurn()
 	for _, q := range e.touched {
 		if q.gone {
 			e.drop(q)

@@ -53,7 +53,7 @@ func (e *Engine) applyExtensions(q *queue) {
 	e.rewindow(q, window)
 	e.turnFair(q)
 	if q.ext.Rate != old.Rate {
-		q.forgetTokens() // [EXT-15]
+		e.beginTokens(q)
 	}
 	if kept && q.past == nil {
 		e.rows.deleteRange(row.WholeHistory(q.row.Incarnation)) // [HIST-4]

@@ -19,11 +19,12 @@ type Find struct {
 	// The answer. Without a queue there is no such message.
 	Queue   QueueName
 	Message Peeked
-	Now     int64 // when it was looked for
+	Mark    string // of the message, for Follow
+	Now     int64  // when it was looked for
 }
 
 func (op *Find) apply(e *Engine, _ *Command) *Error {
-	op.Queue, op.Message, op.Now = QueueName{}, Peeked{}, e.now
+	op.Queue, op.Message, op.Mark, op.Now = QueueName{}, Peeked{}, "", e.now
 	if e.sys.Unowned {
 		op.after = e.ownAll(op.after)
 		return ErrAgain
@@ -38,6 +39,7 @@ func (op *Find) apply(e *Engine, _ *Command) *Error {
 		}
 		if found, ok := e.look(q, at.Seq); ok { // it may just have expired
 			op.Queue, op.Message = q.name, found
+			op.Mark = (&mark{q.row.Incarnation, at.Space, at.Seq, found.Arrived, found.ID}).seal()
 			return nil
 		}
 	}

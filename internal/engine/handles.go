@@ -43,6 +43,14 @@ type DeleteMessage struct {
 }
 
 func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
+	if op.again(e) {
+		return ErrAgain
+	}
+	return op.carryOut(e)
+}
+
+// carryOut deletes the message of a queue that is ready.
+func (op *DeleteMessage) carryOut(e *Engine) *Error {
 	if op.Handle.Text == "" { // [HND-4]
 		return errMissing("ReceiptHandle")
 	}
@@ -50,11 +58,15 @@ func (op *DeleteMessage) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	if !e.ready(q) {
-		return ErrAgain
-	}
 	e.prepareDeletes(q, &op.Handle)
 	return e.delete(q, &op.Handle)
+}
+
+// again reports whether the queue has work to do before the delete, so that the operation must be
+// submitted again.
+func (op *DeleteMessage) again(e *Engine) bool {
+	q, err := e.lookup(op.Queue)
+	return err == nil && !e.ready(q)
 }
 
 // errExpired refuses the handle of a delivery that is over. On a FIFO queue, only the newest

@@ -69,14 +69,14 @@ func (d *Draft) checkLater(q *queue, now int64) *Error {
 			"; leave one out.")
 	case l.bad && l.name == delayName:
 		return errValue(strconv.Quote(l.value), l.name,
-			"Must be a whole number of seconds, minutes, hours or days, such as 30s, 15m, 36h or 90d.")
+			"Must be a text: a whole number and a unit, such as 30s, 15m, 36h or 90d.")
 	case l.bad:
 		return errValue(strconv.Quote(l.value), l.name,
-			"Must be a time as in RFC 3339, such as 2027-01-31T08:00:00Z.")
+			"Must be a time as in RFC 3339, with Z or an offset, such as 2027-01-31T08:00:00Z.")
 	case at > now+most && l.name == delayName:
 		return errValue(l.value, l.name, "Must be at most "+longest)
 	case at > now+most:
-		return errValue(l.value, l.name, "Must be at most in "+longest)
+		return errValue(l.value, l.name, "Must be within "+longest)
 	}
 	return nil
 }

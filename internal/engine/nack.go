@@ -15,7 +15,13 @@ type Nack struct {
 	Queue   QueueName
 	Entries []NackEntry
 
-	Outcomes []*Error // the answer, for each entry; nil is success
+	// TrailTo is the only dead-letter queue in which a trail is written; the zero value is any.
+	TrailTo QueueName
+
+	// The answer: for each entry, nil is success. Target is the dead-letter queue, the zero value
+	// if there is none.
+	Outcomes []*Error
+	Target   QueueName
 }
 
 // A NackEntry ends the receive of one message.
@@ -66,12 +72,19 @@ func (op *Nack) apply(e *Engine, _ *Command) *Error {
 		return err
 	}
 	target := e.deadTarget(q)
+	if op.Target = (QueueName{}); target != nil {
+		op.Target = target.name
+	}
 	if !e.ready(q) {
 		return ErrAgain
 	}
 	e.prepareNacks(q, op.Entries)
 	op.Outcomes = make([]*Error, len(op.Entries))
 	for i := range op.Entries {
+		if op.Entries[i].Trail.Set && op.TrailTo != (QueueName{}) && op.TrailTo != op.Target {
+			op.Outcomes[i] = invalid("The dead-letter queue of " + q.name.Name + " has changed.")
+			continue
+		}
 		op.Outcomes[i] = e.nack(q, target, &op.Entries[i])
 	}
 	return nil

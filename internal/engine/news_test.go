@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"tenaq/internal/testing/proof"
+	"tenaq/internal/work/extension"
 	"testing"
 )
 
@@ -50,13 +51,17 @@ func TestNews(t *testing.T) {
 			for range rng.IntN(20) {
 				r.now += rng.Int64N(3000)
 				q := name()
-				switch rng.IntN(8) { // what is refused, because there is no such queue, changes nothing
+				switch rng.IntN(10) { // what is refused, because there is no such queue, changes nothing
 				case 0, 1:
 					_ = r.apply(&CreateQueue{Queue: q, NameSet: true})
 				case 2:
 					_ = r.apply(&DeleteQueue{Queue: q})
 				case 3:
 					_ = r.apply(&SetQueueAttributes{Queue: q, Values: map[string]string{"VisibilityTimeout": fmt.Sprint(rng.IntN(100))}})
+				case 8:
+					_ = r.apply(&TagQueue{Queue: q, Tags: []Tag{{Key: extension.Paused, Value: "true"}}})
+				case 9:
+					_ = r.apply(&UntagQueue{Queue: q, Keys: []string{extension.Paused}})
 				case 4:
 					_ = r.apply(&PurgeQueue{Queue: q})
 				case 5, 6:

@@ -70,10 +70,11 @@ type Peeked struct {
 	Age         int64 // milliseconds since it was sent
 	VisibleAt   int64 // when it is, was or will be visible, others of its group aside
 	LastReceive int64
-	Arrived     int64  // in this queue
-	Based       int64  // its retention counts from here
-	Redrives    uint64 // of the lineage
-	Place       string // of the message, for Replace; a Peek goes on behind it
+	Arrived     int64     // in this queue
+	Based       int64     // its retention counts from here
+	Redrives    uint64    // of the lineage
+	Holds       *row.Hold // the group that it holds as a dead letter; nil for none [HOLD-10]
+	Place       string    // of the message, for Replace; a Peek goes on behind it
 }
 
 func (op *Peek) apply(e *Engine, _ *Command) *Error {
@@ -186,7 +187,8 @@ func (p *peek) metas(lo, hi uint64) (metas []row.Meta, whole bool) {
 
 // take puts messages on the page. It reports false if the page ends before one of them.
 func (p *peek) take(metas []row.Meta) bool {
-	deliveries := p.deliveries(metas[0].Seq, metas[len(metas)-1].Seq)
+	first, last := metas[0].Seq, metas[len(metas)-1].Seq
+	deliveries, holds := p.deliveries(first, last), p.holds(first, last)
 	for i := range metas {
 		m := &metas[i]
 		if p.looks == 0 || len(p.Messages) == p.Max {
@@ -200,6 +202,7 @@ func (p *peek) take(metas []row.Meta) bool {
 			if p.bytes += m.Size; p.Bytes > 0 && p.bytes > p.Bytes && len(p.Messages) > 0 {
 				return false
 			}
+			found.Holds = holds[m.Seq]
 			p.Messages = append(p.Messages, found)
 		}
 		p.looks--
@@ -222,6 +225,31 @@ func (p *peek) deliveries(first, last uint64) (found []placedRow) {
 			decoded(&p.e.rows, "delivery", k, v, row.DecodeDelivery)})
 	}
 	return found
+}
+
+// holds reads which of the messages with first <= seq <= last hold a group.
+func (p *peek) holds(first, last uint64) map[uint64]*row.Hold {
+	if !p.e.sys.Holds || !p.q.fifo() {
+		return nil
+	}
+	found := make(map[uint64]*row.Hold)
+	for k, v := range p.e.scan(row.SeqSpan(p.q.row.Space, row.KindHold, first, last+1)) {
+		h := decoded(&p.e.rows, "hold", k, v, row.DecodeHold)
+		if seq := row.SeqOf(k); p.e.inForce(&h, p.q.row.Space, seq) {
+			found[seq] = &h
+		}
+	}
+	return found
+}
+
+// inForce reports whether the group that a hold names still has the slot of the dead letter.
+func (e *Engine) inForce(h *row.Hold, space, seq uint64) bool {
+	q, err := e.lookup(h.Queue)
+	if err != nil {
+		return false
+	}
+	g, _ := read(&e.rows, "group", row.GroupKey(q.row.Space, h.Group), row.DecodeGroup)
+	return g.SlotOf(space, seq) >= 0
 }
 
 // show describes a message; v is nil when it was never handed out.
@@ -250,7 +278,7 @@ func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 type gate struct {
 	behind uint64   // no message with a number above; noGate if there is no bound
 	ahead  []uint64 // the messages in front of all others, in order
-	open   int      // only so many of these are not blocked; if they are fewer, the others are
+	open   int      // index in ahead of the first hidden one, which blocks what comes after it
 	held   bool
 }
 

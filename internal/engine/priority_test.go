@@ -69,7 +69,7 @@ func TestPrioritiesUnderLoad(t *testing.T) {
 			var order []int // of the levels of the next ten messages
 			rank := func(w waiting) int64 { return w.sent - int64(w.level)*test.step.Milliseconds() }
 			var sent, taken, waited [levels]float64
-			for i := range proof.Count(8_000, 20_000, 60_000, 200_000) {
+			for i := range proof.Count(16_000, 20_000, 60_000, 200_000) {
 				r.now += random.Int64N(21) // 100 messages a second
 				if i%levels == 0 {
 					order = random.Perm(levels)

@@ -7,14 +7,9 @@ import "tenaq/internal/work/extension"
 // anyway. In between, what it holds follows from the time of the command. So the rate survives a
 // restart, and costs a queue without one nothing. [EXT-12 to EXT-15]
 
-// tokens returns how many units the bucket of a queue with a rate holds now. A bucket begins with
-// one token. [EXT-13]
+// tokens returns how many units the bucket of a queue with a rate holds now.
 func (e *Engine) tokens(q *queue) (level int64) {
-	rate, st := q.ext.Rate, &q.st
-	if st.Tokened == 0 {
-		return rate.Period
-	}
-	return rate.Refill(st.Tokens, e.now-st.Tokened)
+	return q.ext.Rate.Refill(q.st.Tokens, e.now-q.st.Tokened)
 }
 
 // affords returns how many messages, at most want, the rate of a queue lets a receive deliver now.
@@ -42,9 +37,11 @@ func (e *Engine) spend(q *queue, n int) {
 	}
 }
 
-// forgetTokens begins a new bucket, because tokens of one rate are not those of another.
-func (q *queue) forgetTokens() {
-	if q.st.Tokened != 0 {
-		q.st.Tokens, q.st.Tokened, q.stDirty = 0, 0, true
+// beginTokens begins a new bucket, with one token, because tokens of one rate are not those of
+// another. [EXT-13, EXT-15]
+func (e *Engine) beginTokens(q *queue) {
+	q.st.Tokens, q.st.Tokened, q.stDirty = 0, 0, true
+	if rate := q.ext.Rate; rate != (extension.Rate{}) {
+		q.st.Tokens, q.st.Tokened = rate.Period, e.now
 	}
 }

@@ -30,15 +30,35 @@ func (r *Record) cut(most int) {
 // records is what the engine keeps in memory about records.
 type records struct {
 	row.Records
-	dirty bool                           // the row has to be written
-	turn  map[row.RecordName]*row.Record // written in this turn; nil for removed records
-	next  int64                          // no record expires before; row.MaxTime if none does
+	dirty bool // the row has to be written
+	// what was written in this turn and lately, because a claim ends soon after it began; nil for
+	// removed records
+	recent      map[row.RecordName]*row.Record
+	recentBytes int   // about how many bytes they have
+	next        int64 // no record expires before; row.MaxTime if none does
+}
+
+// recordBytes is about how many bytes a record in memory has beside its key and its value.
+const recordBytes = 128
+
+// Bounds of the records in memory between two turns.
+const (
+	recentMax      = 4096
+	recentBytesMax = 2 << 20
+)
+
+// endTurn forgets the records in memory when they are many.
+func (r *records) endTurn() {
+	if len(r.recent) > recentMax || r.recentBytes > recentBytesMax {
+		clear(r.recent)
+		r.recentBytes = 0
+	}
 }
 
 func (e *Engine) loadRecords() {
 	r := &e.records
 	r.Records, _ = read(&e.rows, "records", row.RecordsKey(), row.DecodeRecords)
-	r.turn, r.next = make(map[row.RecordName]*row.Record), row.MaxTime
+	r.recent, r.next = make(map[row.RecordName]*row.Record), row.MaxTime
 	span := row.ExpirySpan(r.Swept)
 	for k := range e.rows.store.Scan(span.Lo, span.Hi) {
 		at, _, ok := row.ExpiryOf(k)
@@ -60,7 +80,7 @@ func (e *Engine) saveRecords() {
 
 // recordOf returns a record, even if it has expired; nil if there is none.
 func (e *Engine) recordOf(n row.RecordName) *row.Record {
-	if r, ok := e.records.turn[n]; ok {
+	if r, ok := e.records.recent[n]; ok {
 		return r
 	}
 	if r, ok := read(&e.rows, "record", row.RecordKey(n), row.DecodeRecord); ok {
@@ -101,7 +121,11 @@ func (e *Engine) writeRecord(n row.RecordName, old, r *row.Record) {
 		e.rows.set(row.ExpiryKey(is, n), []byte{row.Version})
 		e.records.next = min(e.records.next, is)
 	}
-	e.records.turn[n] = r
+	e.records.recent[n] = r
+	e.records.recentBytes += len(n.Account) + len(n.Key) + recordBytes
+	if r != nil {
+		e.records.recentBytes += len(r.Value)
+	}
 }
 
 // matches reports whether a record has the version that it should have, and returns the current one
@@ -151,9 +175,14 @@ type PutRecord struct {
 	TTL          int64 // milliseconds; zero for never
 	ShowMax      int   // a longer value of a conflict is left out; zero for none
 
-	// The answer: the record that was written, or the current one in case of a conflict.
+	// Message, unless nil, is deleted in the same step if the record is written. [REC-15]
+	Message *DeleteMessage
+
+	// The answer: the record that was written, or the current one in case of a conflict. Refused
+	// says why the message was not deleted although the record was written.
 	Record   Record
 	Conflict bool
+	Refused  *Error
 }
 
 // Class is that of sends for a new record. A write of an existing one goes with the visibility
@@ -186,9 +215,15 @@ func (op *PutRecord) apply(e *Engine, _ *Command) *Error {
 		op.Record.cut(op.ShowMax)
 		return nil
 	}
+	if op.Message != nil && op.Message.again(e) {
+		return ErrAgain
+	}
 	r := &row.Record{Version: e.records.version(e.now), Written: e.now, Value: op.Value}
 	if op.TTL > 0 {
 		r.Expires = e.now + min(op.TTL, row.MaxTime-e.now)
+	}
+	if op.Message != nil { // first, because it looks for what it needs before it writes
+		op.Refused = op.Message.carryOut(e)
 	}
 	e.writeRecord(name, old, r)
 	op.Record = e.showRecord(op.Key, r)

@@ -44,7 +44,7 @@ func (e *Engine) checkReplay(q *queue, op *StartTask) (to QueueName, err *Error)
 	destination, err := e.lookup(to)
 	switch {
 	case err != nil:
-		return to, err
+		return to, errNoTarget(op.To)
 	case destination.fifo() != q.fifo():
 		return to, errValue(op.To, "to",
 			"Source and destination must be queues of the same type.")

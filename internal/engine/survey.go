@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"tenaq/internal/engine/row"
 	"tenaq/internal/work/extension"
 )
@@ -45,6 +43,7 @@ type Gauge struct {
 	Quiet struct{ Visible, InFlight, Delayed int64 }
 
 	FIFO              bool
+	Paused            bool  // no message is delivered [EXT-1]
 	VisibilityTimeout int64 // milliseconds
 	Retention         int64 // milliseconds
 	// name of the dead-letter queue, empty for none; it may have been deleted
@@ -103,10 +102,11 @@ func (e *Engine) gauge(q *queue) (g Gauge, looks int) {
 // emptyGauge is the gauge of a queue without messages.
 func emptyGauge(name QueueName, stored *row.Queue) Gauge {
 	a := &stored.Attributes
-	fair := slices.ContainsFunc(stored.Tags, func(t Tag) bool { return t.Key == extension.Fair })
+	_, fair := searchTag(stored.Tags, extension.Fair)
+	_, paused := searchTag(stored.Tags, extension.Paused)
 	return Gauge{
-		Queue: name, Fair: fair, FIFO: a.FIFO, VisibilityTimeout: a.VisibilityTimeout * 1000,
-		Retention:        a.Retention(),
+		Queue: name, Fair: fair, FIFO: a.FIFO, Paused: paused,
+		VisibilityTimeout: a.VisibilityTimeout * 1000, Retention: a.Retention(),
 		DeadLetterTarget: a.Redrive.Target.Name,
 	}
 }

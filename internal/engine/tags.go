@@ -56,6 +56,9 @@ func checkTag(t Tag, fifo bool) *Error {
 		return invalid("Tag keys must be between 1 and 128 characters in length.")
 	case utf8.RuneCountInString(t.Value) > 256: // [TAG-7]
 		return invalid("Tag values must be between 0 and 256 characters in length.")
+	case strings.HasPrefix(t.Key, extension.ScheduleTag) && strings.ContainsAny(t.Value, "*,"):
+		return errValue(t.Value, t.Key, "SQS allows no asterisk and no comma in a tag: write x for "+
+			"the one and + for the other, such as 0 3 x x MON+FRI.") // [SCHED-2]
 	case !isTagText(t.Key) || !isTagText(t.Value): // [TAG-8]
 		return invalid("Tag keys and values can only contain letters, digits, whitespace and _ . : / = + - @.")
 	case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // [TAG-9]

@@ -220,7 +220,7 @@ func (e *Engine) checkTo(q *queue, name string) (*queue, *Error) {
 	to, err := e.lookup(QueueName{Account: q.name.Account, Name: name})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, errNoTarget(name)
 	case to == q:
 		return nil, errValue(name, "to", "Source and destination must be different queues.")
 	case to.fifo() != q.fifo():
@@ -229,6 +229,9 @@ func (e *Engine) checkTo(q *queue, name string) (*queue, *Error) {
 	}
 	return to, nil
 }
+
+// errNoTarget does not say that the specified queue does not exist, since two are specified.
+func errNoTarget(name string) *Error { return errValue(name, "to", "There is no such queue.") }
 
 // checkOptions refuses an order, a delay or an edit that a task cannot have.
 func checkOptions(q *queue, op *StartTask) *Error {

@@ -1,5 +1,7 @@
 package enginetest
 
+import "tenaq/internal/engine"
+
 // commands is everything a script can say.
 var commands map[string]func(*Player, *args, []string) (string, error)
 
@@ -43,16 +45,16 @@ func init() {
 		"task-start":  (*Player).taskStart,
 		"task-count":  (*Player).taskCount,
 		"task-list":   (*Player).taskList,
-		"task-pause":  (*Player).taskPause,
-		"task-resume": (*Player).taskResume,
-		"task-cancel": (*Player).taskCancel,
-		"task-rate":   (*Player).taskRate,
+		"task-pause":  taskChange(engine.PauseTask),
+		"task-resume": taskChange(engine.ResumeTask),
+		"task-cancel": taskChange(engine.CancelTask),
+		"task-rate":   taskChange(engine.SetTaskRate),
 		"replace":     (*Player).replace,
 		"actions":     (*Player).actions,
 		"log-action":  (*Player).logAction,
 		"groups":      (*Player).groups,
 		"release":     (*Player).release,
-		"peek":        (*Player).peek,    // the states of its first hundred messages
+		"peek":        (*Player).peek,    // the states of its messages
 		"history":     (*Player).history, // not of SQS
 
 		// Shorthands.

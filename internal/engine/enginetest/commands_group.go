@@ -16,13 +16,9 @@ func (p *Player) groups(a *args, _ []string) (string, error) {
 	if most := a.number("max"); most.Set {
 		op.Max = int(most.Value)
 	}
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	for {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for _, g := range op.Groups {
@@ -50,29 +46,29 @@ func (p *Player) groups(a *args, _ []string) (string, error) {
 func (p *Player) peek(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	op := &engine.Peek{Queue: q, Max: 100, State: engine.MessageState(a.text("state").Value)}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
-		return refusal, err
-	}
 	var b strings.Builder
-	for _, m := range op.Messages {
-		fmt.Fprintf(&b, "%d %s\n", m.Seq, m.State)
+	for {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
+			return refusal, err
+		}
+		for _, m := range op.Messages {
+			fmt.Fprintf(&b, "%d %s", m.Seq, m.State)
+			if m.Holds != nil {
+				fmt.Fprintf(&b, ", holds %s of %s", m.Holds.Group, m.Holds.Queue.Name)
+			}
+			b.WriteString("\n")
+		}
+		if op.After = op.Next; op.After == "" {
+			return b.String(), nil
+		}
 	}
-	return b.String(), nil
 }
 
 // release makes what is in flight of a group receivable.
 func (p *Player) release(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	op := &engine.ReleaseGroup{Queue: q, Group: a.text("group").Value}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	if op.Holds > 0 {

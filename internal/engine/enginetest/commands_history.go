@@ -37,14 +37,10 @@ func (p *Player) history(a *args, _ []string) (string, error) {
 	op.After = a.text("after").Value
 	sorted, pages, count := a.flag("sorted"), a.flag("pages"), a.flag("count")
 	show := a.values("show")
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var all []engine.Outcome
 	var ends []int
 	for {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		page, next := p.machine.ReadHistory(op)

@@ -11,13 +11,8 @@ import (
 func (p *Player) send(a *args, _ []string) (string, error) {
 	q, _ := a.queue()
 	entry := a.entry()
-	call := a.call(entry)
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	op := &engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry), Call: call}
-	refusal, err := p.do(op, entry)
-	if refusal != "" || err != nil {
+	op := &engine.SendMessage{Queue: q, Draft: engine.NewDraft(entry), Call: a.call(entry)}
+	if refusal, err := p.simple(a, op, entry); refusal != "" || err != nil {
 		return refusal, err
 	}
 	return p.accept(op.Sent, entry)
@@ -28,25 +23,14 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
 	var entries []engine.Entry
-	for i, line := range lines {
-		b, err := a.line(i, line)
-		if err != nil {
-			return "", err
-		}
-		entries = append(entries, b.entry())
-		if err := b.done(); err != nil {
-			return "", err
-		}
+	if err := a.batch(lines, func(b *args) { entries = append(entries, b.entry()) }); err != nil {
+		return "", err
 	}
 	for _, e := range entries {
 		op.Drafts = append(op.Drafts, engine.NewDraft(e))
 	}
 	op.Call = a.call(entries...)
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op, entries...)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op, entries...); refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder
@@ -54,8 +38,11 @@ func (p *Player) sendBatch(a *args, lines []string) (string, error) {
 		answer := ""
 		if s.Err != nil {
 			answer = s.Err.Error()
-		} else if answer, err = p.accept(s, entries[i]); err != nil {
-			return "", err
+		} else {
+			var err error
+			if answer, err = p.accept(s, entries[i]); err != nil {
+				return "", err
+			}
 		}
 		fmt.Fprintf(&b, "%s %s\n", entries[i].ID.Value, answer)
 	}
@@ -110,11 +97,7 @@ func (p *Player) receive(a *args, _ []string) (string, error) {
 	}
 	op.Queue, _ = a.queue()
 	show := a.values("show")
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	if len(op.Messages) == 0 {
@@ -224,22 +207,13 @@ func (p *Player) deleteBatch(a *args, lines []string) (string, error) {
 	op := &engine.DeleteMessageBatch{}
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
-	for i, line := range lines {
-		b, err := a.line(i, line)
-		if err != nil {
-			return "", err
-		}
+	if err := a.batch(lines, func(b *args) {
 		op.Entries = append(op.Entries,
 			engine.DeleteEntry{ID: b.text("id"), Handle: p.handle(b.text("r"))})
-		if err := b.done(); err != nil {
-			return "", err
-		}
-	}
-	if err := a.done(); err != nil {
+	}); err != nil {
 		return "", err
 	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	return outcomes(op.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
@@ -255,23 +229,13 @@ func (p *Player) visibilityBatch(a *args, lines []string) (string, error) {
 	op := &engine.ChangeMessageVisibilityBatch{}
 	op.Queue, _ = a.queue()
 	op.Given = len(lines) > 0 || a.flag("empty")
-	for i, line := range lines {
-		b, err := a.line(i, line)
-		if err != nil {
-			return "", err
-		}
-		op.Entries = append(op.Entries,
-			engine.VisibilityEntry{ID: b.text("id"), Handle: p.handle(b.text("r")),
-				Timeout: b.number("vt")})
-		if err := b.done(); err != nil {
-			return "", err
-		}
-	}
-	if err := a.done(); err != nil {
+	if err := a.batch(lines, func(b *args) {
+		op.Entries = append(op.Entries, engine.VisibilityEntry{ID: b.text("id"),
+			Handle: p.handle(b.text("r")), Timeout: b.number("vt")})
+	}); err != nil {
 		return "", err
 	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	return outcomes(op.Outcomes, func(i int) string { return op.Entries[i].ID.Value }), nil
@@ -293,11 +257,7 @@ func outcomes(errs []*engine.Error, id func(int) string) string {
 // with it, and answers its queue and its identities.
 func (p *Player) find(a *args, _ []string) (string, error) {
 	op := &engine.Find{Account: a.account(), ID: p.idOf(a.word())}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	if op.Queue == (engine.QueueName{}) {

@@ -27,11 +27,7 @@ func (p *Player) moveStart(a *args, _ []string) (string, error) {
 		Destination: p.queueOrARN(a, "to"),
 		Rate:        a.number("rate"),
 	}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	p.started++
@@ -48,11 +44,7 @@ func (p *Player) moveList(a *args, _ []string) (string, error) {
 		Source:     p.queueOrARN(a, "source"),
 		MaxResults: a.number("max"),
 	}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	known := p.tasks[op.Source.Value]

@@ -13,30 +13,22 @@ import (
 func (p *Player) nackBatch(a *args, lines []string) (string, error) {
 	op := &engine.Nack{}
 	op.Queue, _ = a.queue()
-	ids := make([]string, len(lines)) // which only tell the lines of an answer apart
-	for i, line := range lines {
-		b, err := a.line(i, line)
-		if err != nil {
-			return "", err
-		}
-		op.Entries = append(op.Entries, engine.NackEntry{
+	var ids []string // which only tell the lines of an answer apart
+	if err := a.batch(lines, func(b *args) {
+		e := engine.NackEntry{
 			Handle:  p.handle(b.text("r")),
 			Verdict: engine.Verdict(b.text("verdict").Value),
 			Class:   b.text("class").Value,
 			Text:    b.text("text").Value,
 			Delay:   b.millis("delay", 0),
 			Trail:   b.text("trail"),
-		})
-		ids[i] = cmp.Or(b.text("id").Value, op.Entries[i].Handle.Text)
-		if err := b.done(); err != nil {
-			return "", err
 		}
-	}
-	if err := a.done(); err != nil {
+		op.Entries = append(op.Entries, e)
+		ids = append(ids, cmp.Or(b.text("id").Value, e.Handle.Text))
+	}); err != nil {
 		return "", err
 	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	for i, no := range op.Outcomes {

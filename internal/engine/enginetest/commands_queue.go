@@ -92,11 +92,7 @@ func (p *Player) token(alias string) string {
 func (p *Player) page(
 	a *args, op engine.Op, queues *[]engine.QueueName, next *string,
 ) (string, error) {
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder
@@ -151,11 +147,7 @@ func (p *Player) get(a *args, _ []string) (string, error) {
 func (p *Player) counters(a *args, _ []string) (string, error) {
 	op := &engine.GetQueueAttributes{Names: []string{"All"}}
 	op.Queue, _ = a.queue()
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	return fmt.Sprintf("visible=%s in-flight=%s delayed=%s",
@@ -209,13 +201,9 @@ func (p *Player) untag(a *args, _ []string) (string, error) {
 }
 
 func (p *Player) tags(a *args, _ []string) (string, error) {
-	q, _ := a.queue()
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	op := &engine.ListQueueTags{Queue: q}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	op := &engine.ListQueueTags{}
+	op.Queue, _ = a.queue()
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	var b strings.Builder

@@ -27,6 +27,9 @@ func (p *Player) recordPut(a *args, _ []string) (string, error) {
 	op := &engine.PutRecord{}
 	op.Account, op.Key, op.If = p.recordWrite(a)
 	op.Value, op.TTL = []byte(a.text("v").Value), a.millis("ttl", 0)
+	if q, set := a.queue(); set {
+		op.Message = &engine.DeleteMessage{Queue: q, Handle: p.handle(a.text("r"))}
+	}
 	if err := a.done(); err != nil {
 		return "", err
 	}
@@ -41,17 +44,17 @@ func (p *Player) recordPut(a *args, _ []string) (string, error) {
 		p.lastVersion = op.Record.Version
 		p.versions[op.Record.Version] = fmt.Sprintf("v%d", len(p.versions)+1)
 	}
-	return p.recordAnswer(&op.Record, op.Conflict), nil
+	answer := p.recordAnswer(&op.Record, op.Conflict)
+	if op.Refused != nil {
+		answer += ", kept: " + op.Refused.Error()
+	}
+	return answer, nil
 }
 
 func (p *Player) recordDelete(a *args, _ []string) (string, error) {
 	op := &engine.DeleteRecord{}
 	op.Account, op.Key, op.If = p.recordWrite(a)
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil || !op.Conflict {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil || !op.Conflict {
 		return refusal, err
 	}
 	return p.recordAnswer(&op.Record, true), nil
@@ -59,11 +62,7 @@ func (p *Player) recordDelete(a *args, _ []string) (string, error) {
 
 func (p *Player) recordGet(a *args, _ []string) (string, error) {
 	op := &engine.GetRecord{Account: a.account(), Key: a.text("k").Value}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	return p.recordAnswer(&op.Record, false), nil
@@ -74,13 +73,9 @@ func (p *Player) recordList(a *args, _ []string) (string, error) {
 	op := &engine.ListRecords{Account: a.account(), Prefix: a.text("prefix").Value,
 		After: a.text("after").Value, Max: int(a.numberOr("max", 1000)),
 		Bytes: a.numberOr("bytes", 1<<20)}
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	for {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for i := range op.Records {

@@ -9,11 +9,7 @@ import (
 // tick lets the schedules send one message.
 func (p *Player) tick(a *args, _ []string) (string, error) {
 	op := &engine.Tick{}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil || !op.Due {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil || !op.Due {
 		return refusal, err
 	}
 	e := &op.Entry

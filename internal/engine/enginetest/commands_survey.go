@@ -14,14 +14,10 @@ import (
 func (p *Player) survey(a *args, _ []string) (string, error) {
 	one, some := a.queue()
 	uncounted := a.flag("uncounted")
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	op := &engine.Survey{Max: 2}
 	for range againMax {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for i := range op.Gauges {

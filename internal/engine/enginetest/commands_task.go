@@ -85,11 +85,7 @@ func (p *Player) taskStart(a *args, _ []string) (string, error) {
 	if do := a.text("do").Value; do != "" {
 		op.Work = engine.TaskWork(slices.Index(works, do))
 	}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	refusal, err := p.do(op)
-	if refusal != "" || err != nil {
+	if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 		return refusal, err
 	}
 	p.selections = append(p.selections, op.Task.ID)
@@ -145,14 +141,10 @@ func (p *Player) taskCount(a *args, _ []string) (string, error) {
 		To: a.text("to").Value, Newest: a.flag("newest"), Edit: a.edit(),
 		Replay: a.flag("replay"), Missing: a.flag("missing")}
 	op.Queue, _ = a.queue()
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	count, bytes, skipped, samples := int64(0), int64(0), int64(0), ""
 	var skips engine.ReplaySkips
 	for {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for i := range op.Samples {
@@ -193,13 +185,9 @@ func (p *Player) taskCount(a *args, _ []string) (string, error) {
 func (p *Player) taskList(a *args, _ []string) (string, error) {
 	op := &engine.ListTasks{Account: a.account(), Queue: a.text("q").Value,
 		Active: a.flag("active"), Max: 2}
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	for {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for i := range op.Tasks {
@@ -211,20 +199,9 @@ func (p *Player) taskList(a *args, _ []string) (string, error) {
 	}
 }
 
-func (p *Player) taskPause(a *args, _ []string) (string, error) {
-	return p.changeTask(a, engine.PauseTask)
-}
-
-func (p *Player) taskResume(a *args, _ []string) (string, error) {
-	return p.changeTask(a, engine.ResumeTask)
-}
-
-func (p *Player) taskCancel(a *args, _ []string) (string, error) {
-	return p.changeTask(a, engine.CancelTask)
-}
-
-func (p *Player) taskRate(a *args, _ []string) (string, error) {
-	return p.changeTask(a, engine.SetTaskRate)
+// taskChange is the command for a change of a task.
+func taskChange(change engine.TaskChange) func(*Player, *args, []string) (string, error) {
+	return func(p *Player, a *args, _ []string) (string, error) { return p.changeTask(a, change) }
 }
 
 func (p *Player) changeTask(a *args, change engine.TaskChange) (string, error) {
@@ -324,10 +301,7 @@ func (p *Player) placeOf(
 func (p *Player) logAction(a *args, _ []string) (string, error) {
 	op := &engine.LogAction{Account: a.account(), By: a.text("by").Value,
 		Name: a.text("name").Value, About: a.text("about").Value, Text: a.text("text").Value}
-	if err := a.done(); err != nil {
-		return "", err
-	}
-	return p.do(op)
+	return p.simple(a, op)
 }
 
 // actions lists what was done, the latest action first, in pages of two. What it says about ids of
@@ -335,13 +309,9 @@ func (p *Player) logAction(a *args, _ []string) (string, error) {
 func (p *Player) actions(a *args, _ []string) (string, error) {
 	op := &engine.ListActions{Account: a.account(), Max: 2}
 	limit := a.number("max").Value
-	if err := a.done(); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	for n := int64(0); ; {
-		refusal, err := p.do(op)
-		if refusal != "" || err != nil {
+		if refusal, err := p.simple(a, op); refusal != "" || err != nil {
 			return refusal, err
 		}
 		for _, action := range op.Actions {

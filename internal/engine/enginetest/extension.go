@@ -117,17 +117,14 @@ func (q *modelQueue) tokens(now int64) (n, next int64) {
 	if most.Cmp(big.NewRat(1, 1)) < 0 {
 		most.SetInt64(1)
 	}
-	before := now
+	before := q.rated
 	refill := func(at int64) {
 		level.Add(level, new(big.Rat).Mul(rate, big.NewRat(at-before, 1)))
 		if before = at; level.Cmp(most) > 0 {
 			level.Set(most)
 		}
 	}
-	for i, h := range q.handed {
-		if i == 0 {
-			before = h.at
-		}
+	for _, h := range q.handed {
 		refill(h.at)
 		level.Sub(level, big.NewRat(h.messages, 1))
 	}
@@ -177,7 +174,7 @@ func (m *Model) retag(q *modelQueue, change func()) *engine.Error {
 	}
 	q.reschedule(tags, m.now)
 	if rate() != before {
-		q.handed = nil
+		q.handed, q.rated = nil, m.now
 	}
 	if fair != q.is(fairTag) {
 		m.settle(q)
@@ -231,13 +228,13 @@ func (q *modelQueue) deliverAt(
 		return 0, false, modelRefusal(engine.CodeInvalidParameter,
 			"The message has DelaySeconds and the attribute %s; leave one out.", names[0])
 	case bad && isDelay:
-		return refuse(strconv.Quote(value), "Must be a whole number of seconds, minutes, hours or days, such as 30s, 15m, 36h or 90d.")
+		return refuse(strconv.Quote(value), "Must be a text: a whole number and a unit, such as 30s, 15m, 36h or 90d.")
 	case bad:
-		return refuse(strconv.Quote(value), "Must be a time as in RFC 3339, such as 2027-01-31T08:00:00Z.")
+		return refuse(strconv.Quote(value), "Must be a time as in RFC 3339, with Z or an offset, such as 2027-01-31T08:00:00Z.")
 	case at > now+most && isDelay:
 		return refuse(value, "Must be at most "+longest)
 	case at > now+most:
-		return refuse(value, "Must be at most in "+longest)
+		return refuse(value, "Must be within "+longest)
 	}
 	return at, true, nil
 }

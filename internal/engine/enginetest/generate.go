@@ -257,6 +257,8 @@ func (g *Generator) more(receipts int) {
 		g.emit("receive-many q=%s n=%d vt=%s", q, 1+g.r.IntN(3000), g.timeout())
 	case n < 490 && g.large:
 		g.emit("drain q=%s n=%d", q, 1+g.r.IntN(2000))
+	case n < 500:
+		g.recordEnd(q, receipts)
 	case n < 590:
 		g.emit("delete q=%s r=%s", q, g.handle(receipts))
 	case n < 630:
@@ -449,6 +451,17 @@ func (g *Generator) recordStep() {
 	default:
 		g.emit("record-sweep max=%s", g.one("1", "2", "100"))
 	}
+}
+
+// recordEnd makes up the write of a record that deletes a message. [REC-15]
+func (g *Generator) recordEnd(q string, receipts int) {
+	version := ""
+	if g.chance(3) {
+		version = fmt.Sprintf(" if=v%d", max(g.versions, 1))
+	}
+	g.versions++
+	g.emit("record-put k=%s v=done%s q=%s r=%s", g.one("a", "d", "e"), version, q,
+		g.handle(receipts))
 }
 
 func (g *Generator) restart() {

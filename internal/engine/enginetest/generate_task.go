@@ -108,7 +108,7 @@ func (g *Generator) replay(q string) {
 	if !g.chance(4) { // mostly a queue that has had a history for long
 		q = g.names[0]
 	}
-	what := g.replayFilter(q) + g.maybe("to", g.another(q))
+	what := g.replayFilter() + g.maybe("to", g.another(q))
 	if g.chance(3) {
 		what += " missing"
 	}
@@ -138,7 +138,7 @@ func (g *Generator) replay(q string) {
 }
 
 // replayFilter is which outcomes a replay is about.
-func (g *Generator) replayFilter(q string) string {
+func (g *Generator) replayFilter() string {
 	switch g.r.IntN(14) {
 	case 0, 1:
 		return " outcome=" + g.one("expired", "dead_lettered", "moved", "parked", "replaced",

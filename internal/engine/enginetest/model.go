@@ -54,6 +54,7 @@ type modelQueue struct {
 	messages    []*modelMessage  // those that live, in the order in which they came
 	outcomes    []modelOutcome   // if it keeps a history
 	handed      []modelHand      // if it has a rate
+	rated       int64            // when it got that
 	ticks       map[string]int64 // when each of its schedules is due
 
 	// Of a fair queue: its first message that was not there before, and when each group was served.

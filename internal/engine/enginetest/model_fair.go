@@ -62,8 +62,8 @@ func (t modelTurn) compare(other modelTurn) int {
 		cmp.Compare(t.grouped, other.grouped), t.own.compare(other.own))
 }
 
-// turn is where a message stands, when so many of its group are in flight or picked, the last one
-// then.
+// turn returns the place of a message in the order. counts holds how many messages of each group
+// are in flight or picked already, last when a group was last picked by this receive.
 func (q *modelQueue) turn(
 	msg *modelMessage, counts map[string]int, last map[string]modelPlace,
 ) modelTurn {

@@ -64,7 +64,7 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 		return modelRefusal(engine.CodeDeletedRecently,
 			"You must wait 60 seconds after deleting a queue before you can create another with the same name.")
 	}
-	q := &modelQueue{name: op.Queue, incarnation: m.identity(), boot: m.boot,
+	q := &modelQueue{name: op.Queue, incarnation: m.identity(), boot: m.boot, rated: m.now,
 		attributes: make(map[string]string)}
 	q.assign(modelDefaults)
 	if fifo {

@@ -53,6 +53,10 @@ func (m *Model) putRecord(op *engine.PutRecord) {
 	}
 	m.records[n] = r
 	op.Record = m.record(n)
+	op.Refused = nil
+	if op.Message != nil { // [REC-15]
+		op.Refused = m.onQueue(Request{Command: engine.Command{Op: op.Message}})
+	}
 }
 
 func (m *Model) deleteRecord(op *engine.DeleteRecord) {

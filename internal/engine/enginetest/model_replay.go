@@ -23,7 +23,7 @@ func (m *Model) checkReplay(q *modelQueue, name string) *engine.Error {
 	}
 	switch to := m.target(q, name); {
 	case to == nil:
-		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+		return modelBadValue(name, "to", "There is no such queue.")
 	case to.fifo() != q.fifo():
 		return modelBadValue(name, "to",
 			"Source and destination must be queues of the same type.")

@@ -125,7 +125,7 @@ func (m *Model) checkTask(q *modelQueue, op *engine.StartTask) *engine.Error {
 	to := m.queues[engine.QueueName{Account: q.name.Account, Name: op.To}]
 	switch {
 	case to == nil:
-		return modelRefusal(engine.CodeNoQueue, "The specified queue does not exist.")
+		return modelBadValue(op.To, "to", "There is no such queue.")
 	case to == q:
 		return modelBadValue(op.To, "to", "Source and destination must be different queues.")
 	case to.fifo() != q.fifo():
@@ -165,7 +165,7 @@ func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
 	allowed, taken, size := t.allowance(m.now), int64(0), int64(0)
 	failure := ""
 	looked := slices.Clone(q.messages)
-	whole := m.selectFrom(q, walk{&op.Filter, op.Work == engine.TaskPark ||
+	whole := m.selectFrom(walk{&op.Filter, op.Work == engine.TaskPark ||
 		op.Work == engine.TaskMove && op.To == "", op.Newest, edits(&op.Edit)},
 		&t.place, looked, t.last,
 		func(msg *modelMessage) bool {
@@ -262,7 +262,7 @@ type walk struct {
 // selectFrom calls visit for the messages behind a place, up to a last one, that a filter finds,
 // until it returns false. It reports whether it has come to the last one.
 func (m *Model) selectFrom(
-	q *modelQueue, f walk, place *uint64, messages []*modelMessage, last uint64,
+	f walk, place *uint64, messages []*modelMessage, last uint64,
 	visit func(*modelMessage) bool,
 ) (whole bool) {
 	looks, reads := 512, int64(4<<20)
@@ -423,7 +423,7 @@ func (m *Model) countTask(q *modelQueue, op *engine.CountTask) *engine.Error {
 		}
 		return true
 	}
-	whole := m.selectFrom(q, walk{&op.Filter, back, op.Newest, edits(&op.Edit)}, &place,
+	whole := m.selectFrom(walk{&op.Filter, back, op.Newest, edits(&op.Edit)}, &place,
 		q.messages, q.seq, visit)
 	if !whole {
 		op.Next = q.place(place)

@@ -168,12 +168,13 @@ func (p *Player) do(op engine.Op, entries ...engine.Entry) (refusal string, err 
 	return "", err
 }
 
-// simple submits an operation that answers nothing when it succeeds.
-func (p *Player) simple(a *args, op engine.Op) (string, error) {
+// simple submits an operation whose arguments have all been read. It answers nothing when it
+// succeeds.
+func (p *Player) simple(a *args, op engine.Op, entries ...engine.Entry) (string, error) {
 	if err := a.done(); err != nil {
 		return "", err
 	}
-	return p.do(op)
+	return p.do(op, entries...)
 }
 
 // accept gives a message that was sent its alias, and describes what a send answers.

@@ -35,7 +35,7 @@ func (w *wrongAnswer) Error() string {
 }
 
 // ask plays the probe of a state against a store.
-func (s *Story) ask(store kv.Store, c Cut, key probeKey) (err error) {
+func (s *Story) ask(store kv.Store, key probeKey) (err error) {
 	probe, err := s.probe(key)
 	if err != nil {
 		return err

@@ -101,12 +101,24 @@ func parseEntry(line string) (*args, error) {
 	return a, err
 }
 
-// line reads line i of those that follow a batch.
-func (a *args) line(i int, line string) (*args, error) {
-	if i < len(a.entries) {
-		return &args{list: a.entries[i]}, nil
+// batch reads the entries of a batch from the lines that follow it.
+func (a *args) batch(lines []string, read func(*args)) error {
+	for i, line := range lines {
+		b := &args{}
+		if i < len(a.entries) {
+			b.list = a.entries[i]
+		} else {
+			var err error
+			if b, err = parseEntry(line); err != nil {
+				return err
+			}
+		}
+		read(b)
+		if err := b.done(); err != nil {
+			return err
+		}
 	}
-	return parseEntry(line)
+	return nil
 }
 
 // drop removes an argument and leaves the array alone, which may be shared.

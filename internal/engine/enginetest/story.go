@@ -254,7 +254,7 @@ func (f found) Stop(bool)      {}
 func (s *Story) Check(store kv.Store, c Cut) (err error) {
 	possible := s.possible(c)
 	if len(possible) == 1 {
-		return s.ask(store, c, possible[0])
+		return s.ask(store, possible[0])
 	}
 	// Which point it is shows a copy in memory, of which there can be many.
 	rows, digest := copyOf(store)
@@ -273,9 +273,9 @@ func (s *Story) Check(store kv.Store, c Cut) (err error) {
 	var closest error
 	reached := -1
 	for _, key := range possible {
-		err := s.ask(rows.Crash(0), c, key)
+		err := s.ask(rows.Crash(0), key)
 		if err == nil {
-			return s.ask(store, c, key)
+			return s.ask(store, key)
 		}
 		if wrong := new(wrongAnswer); errors.As(err, &wrong) && wrong.step > reached {
 			closest, reached = err, wrong.step

@@ -63,7 +63,7 @@ func closeStore(t *testing.T, s kv.Store) {
 // Machines lose power again and again, while wait functions are out.
 func testCrashes(t *testing.T, newMachine func(t testing.TB) Machine) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 2))
-	for range size(t, 20) {
+	for range proof.Few(20) {
 		machine, h := newMachine(t), NewHistory()
 		for range 4 {
 			s := machine.Open(t)
@@ -119,7 +119,7 @@ func testCrashWhileOpening(t *testing.T, m Machine) {
 // A force that fails, having persisted its batch or not, leaves everything before it there.
 func testBroken(t *testing.T, newMachine func(t testing.TB) Machine, persisted bool) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 4))
-	for range size(t, 10) {
+	for range proof.Few(10) {
 		machine := newMachine(t)
 		s := machine.Open(t)
 		h := NewHistory()

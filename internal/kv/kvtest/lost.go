@@ -22,7 +22,7 @@ type Group interface {
 // RunLost checks what a Store promises about ErrLost. newGroup returns a group without rows.
 func RunLost(t *testing.T, newGroup func(t testing.TB) Group) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 6))
-	for range size(t, 20) {
+	for range proof.Few(20) {
 		g, h := newGroup(t), NewHistory()
 		for range 5 {
 			s := g.Lead(t)

@@ -16,7 +16,7 @@ import (
 func testRandom(t *testing.T, s kv.Store) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 1))
 	m := newModel()
-	for range size(t, 800) {
+	for range proof.Few(800) {
 		b := s.NewBatch()
 		m.write(rng, b, 1+rng.IntN(12))
 		if rng.IntN(20) == 0 {
@@ -37,14 +37,6 @@ func testRandom(t *testing.T, s kv.Store) {
 	if err := m.compare(s, "", ""); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// size is how often a random test does something: n times, less with -short.
-func size(t testing.TB, n int) int {
-	if testing.Short() {
-		return max(1, n/5)
-	}
-	return n
 }
 
 // A model is a store as a map, which also knows what DeleteOnce may be used on.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tenaq/internal/kv"
+	"tenaq/internal/testing/proof"
 )
 
 // Every batch writes its number into all rows, so a reader that sees two numbers in one iteration
@@ -43,7 +44,7 @@ func testReaders(t *testing.T, s kv.Store) {
 			}
 		})
 	}
-	for i := range size(t, 1000) {
+	for i := range proof.Few(1000) {
 		b := s.NewBatch()
 		if i%2 == 1 {
 			b.DeleteRange([]byte("k"), []byte("l"))

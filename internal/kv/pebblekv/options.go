@@ -83,10 +83,12 @@ func pebbleOptions(o Options, log logger) *pebble.Options {
 		// it.
 		WALBytesPerSync: 512 << 10,
 	}
-	// Point reads often ask for rows that are not there: deduplication asks for little else.
+	// Point reads often ask for rows that are not there: deduplication asks for little else. In
+	// the last level, which has most of the rows, Pebble does not look into filters.
 	for i := range p.Levels {
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
+	p.Levels[len(p.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	p.TargetFileSizes[0] = 4 << 20
 	// Large values are written to a blob file once, and compactions move only the rows that name
 	// them. The depth is in how many blob files the values of one stretch of rows may lie; beyond

@@ -7,6 +7,7 @@
 package extension
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,8 @@ type Extension struct {
 
 	StandardOnly bool // FIFO queues cannot have it
 
-	must string // what a value must be, for a refusal
+	must string                    // what a value must be, for a refusal
+	why  func(value string) string // what is wrong with a value, if that is known better; or nil
 	read func(value string, s *Set) bool
 	says func(s *Set) string // what a valid value switches on, in a few words
 }
@@ -51,17 +53,18 @@ type Extension struct {
 // All are the extensions there are, in order of their tags.
 var All = []Extension{
 	{
-		Tag: DedupWindowTag, Example: "7d", Values: "an age from `5m` to `365d`",
+		Tag: DedupWindowTag, Example: "7d", Values: "a time from `300s` to `365d`",
 		Does: "A deduplication id is remembered for this long. On standard queues, the id is the " +
 			"message attribute `tenaq.dedup-id`.",
-		Rules: "EXT-29 to EXT-36", must: "Must be an age from 5m to 365d, such as 7d.",
-		read: readWindow, says: sayWindow,
+		Rules: "EXT-29 to EXT-36",
+		must:  "Must be a whole number and a unit (s, m, h or d), from 5m to 365d, such as 7d.",
+		read:  readWindow, says: sayWindow,
 	},
 	{
-		Tag: DelayMaxTag, Example: "90d", Values: "an age from `1m` to `365d`",
+		Tag: DelayMaxTag, Example: "90d", Values: "a time from `60s` to `365d`",
 		Does:  "The message attributes `tenaq.delay` and `tenaq.deliver-at` delay a message for at most this long.",
 		Rules: "EXT-24 to EXT-28", StandardOnly: true,
-		must: "Must be an age from 1m to 365d, such as 90d.",
+		must: "Must be a whole number and a unit (s, m, h or d), from 1m to 365d, such as 90d.",
 		read: readDelayMax, says: sayDelayMax,
 	},
 	{
@@ -135,11 +138,11 @@ var All = []Extension{
 		must: "Must be a time from 1s to 14d, such as 1m: for how long a message waits to become " +
 			"one level more urgent.",
 		read: func(value string, s *Set) (ok bool) {
-			s.Priority, ok = measure(value, steps, stepMin, stepMax)
+			s.Priority, ok = measure(value, times, stepMin, stepMax)
 			return ok
 		},
 		says: func(s *Set) string {
-			return "urgent messages come first, and " + inUnits(s.Priority, steps) +
+			return "urgent messages come first, and " + inUnits(s.Priority, times) +
 				" of waiting is worth one level"
 		},
 	},
@@ -170,8 +173,13 @@ var All = []Extension{
 		must: "Must be @hourly, @daily, @weekly, @monthly, @every and a time from 1s to 365d, such as " +
 			"@every 90s, or five fields of cron, with x for * and + for a comma, such as 0 3 x x x, " +
 			"optionally followed by body= and a text.",
+		why: whyNoSchedule,
 		read: func(value string, s *Set) (ok bool) {
-			s.Schedule, ok = ReadSchedule(value)
+			plan, ok := ReadSchedule(value)
+			if known := s.Schedule.every; ok && (s.Schedule.when == "" ||
+				plan.every > 0 && (known == 0 || plan.every < known)) {
+				s.Schedule = plan
+			}
 			return ok
 		},
 		says: func(s *Set) string { return "sends a message at each tick of " + s.Schedule.when },
@@ -200,7 +208,7 @@ type Set struct {
 	Priority            int64 // how long a message waits for another level, in milliseconds
 	Rate                Rate
 	Retry               Backoff
-	Schedule            Schedule // one of them
+	Schedule            Schedule // the one with the shortest time between ticks, if one has it
 	StrictHandles       bool
 }
 
@@ -217,7 +225,18 @@ const (
 	stepMax = 14 * 24 * 3600 * 1000
 )
 
-var steps = append(ages[:len(ages):len(ages)], unit{"s", 1000})
+// The units of times.
+var times = append(ages[:len(ages):len(ages)], unit{"s", 1000})
+
+// Names lists what the tags switch on, in words.
+func Names() string {
+	names := make([]string, len(All))
+	for i := range All {
+		names[i] = strings.TrimPrefix(All[i].Tag, Prefix)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
 
 // find returns the extension that a tag switches on.
 func find(tag string) (x *Extension, ok bool) {
@@ -241,10 +260,14 @@ func Check(tag, value string, fifo bool) (reason string, ofValue bool) {
 		return "The name of a schedule must be 1 to 64 letters, digits, hyphens and underscores, " +
 			"and not default; rename the tag " + tag + ".", false
 	case !ok:
-		return "This server has no extension named by the tag " + tag + "; leave the tag out.", false
+		return "This server has no extension named by the tag " + tag + "; it has " + Names() +
+			".", false
 	case tag == MaxInFlightPerGroup && fifo && !readCount(value, perGroupMax, new(int64)):
 		return "Must be a whole number from 1 to 9, such as 1.", true
 	case !x.read(value, new(Set)):
+		if x.why != nil {
+			return cmp.Or(x.why(value), x.must), true
+		}
 		return x.must, true
 	case x.FIFOOnly && !fifo:
 		return "The tag " + tag + " is for FIFO queues; leave the tag out.", false
@@ -314,13 +337,16 @@ func counted(n int64, one, many string) string {
 	return strconv.FormatInt(n, 10) + " " + many
 }
 
-// measure reads a whole number with a unit; zero and false if it is none, or not within its bounds.
+// measure reads a whole number, in digits alone, with a unit; zero and false if it is none, or not
+// within its bounds.
 func measure(text string, units []unit, least, most int64) (int64, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || digits != strconv.FormatInt(n, 10) {
+		return 0, false
+	}
 	for _, u := range units {
-		if u.name == text[len(digits):] && err == nil && n >= 0 && n <= most/u.size &&
-			n*u.size >= least {
+		if u.name == text[len(digits):] && n >= 0 && n <= most/u.size && n*u.size >= least {
 			return n * u.size, true
 		}
 	}

@@ -79,6 +79,15 @@ func (b Backoff) Pause(attempt uint32, message uint64) int64 {
 	return pause + int64(mix(message<<8|uint64(attempt&0xff))%uint64(pause/jitterPart+1))
 }
 
+// all is the time of all pauses before the last of several receives, without jitter.
+func (b Backoff) all(receives int) (sum int64) {
+	for pause := b.Base; receives > 1; receives-- {
+		sum += pause
+		pause = min(pause*b.Factor, b.Most)
+	}
+	return sum
+}
+
 // mix makes of neighbouring numbers numbers that have nothing in common: the end of SplitMix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15

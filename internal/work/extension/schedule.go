@@ -2,6 +2,7 @@ package extension
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,62 @@ var (
 	weekdayNames = strings.Fields("SUN MON TUE WED THU FRI SAT")
 )
 
+// A cronField is what stands in one place of a cron expression.
+type cronField struct {
+	name        string
+	least, most int
+	names       []string // of the values from least on
+}
+
+var cronFields = []cronField{
+	{"minute", 0, 59, nil}, {"hour", 0, 23, nil}, {"day of the month", 1, 31, nil},
+	{"month", 1, 12, monthNames}, {"weekday", 0, 7, weekdayNames},
+}
+
+// read reads a field: a bit for each value.
+func (f *cronField) read(text string) (set uint64, ok bool) {
+	for part := range strings.SplitSeq(text, "+") {
+		values, ok := readPart(part, f.least, f.most, f.names)
+		if !ok {
+			return 0, false
+		}
+		set |= values
+	}
+	return set, true
+}
+
+// whyNoSchedule says what is wrong with a value that ReadSchedule does not take.
+func whyNoSchedule(value string) string {
+	when, body, given := strings.Cut(value, " body=")
+	switch {
+	case given && body == "":
+		return "A text must follow body=, or leave that out."
+	case strings.ContainsFunc(body, unicode.IsControl):
+		return "The body must be one line."
+	case strings.HasPrefix(when, "@every"):
+		return "After @every must come a whole number and a unit (s, m, h or d), from 1s to 365d, " +
+			"such as @every 90s."
+	case strings.HasPrefix(when, "@"):
+		return "Must be @hourly, @daily, @weekly, @monthly or @every and a time; anything else is " +
+			"written as five fields of cron, such as 0 3 x x x."
+	}
+	fields := strings.Split(when, " ")
+	if len(fields) != len(cronFields) {
+		return fmt.Sprintf("Must be five fields of cron with one space between them, such as "+
+			"0 3 x x x, and has %d. Times are in UTC.", len(fields))
+	}
+	for i := range cronFields {
+		if f := &cronFields[i]; !f.takes(fields[i]) {
+			return fmt.Sprintf("The %s %s must be x, a value from %d to %d, a rising range such as "+
+				"1-5, or several of these joined with +, each with a step such as /2 if needed.",
+				f.name, fields[i], f.least, f.most)
+		}
+	}
+	return "No date matches: no month that it names has such a day."
+}
+
+func (f *cronField) takes(text string) bool { _, ok := f.read(text); return ok }
+
 // ReadSchedule reads the value of a tag. Tags can have no asterisk and no comma, so x stands for
 // the one and + for the other. [SCHED-1, SCHED-2]
 func ReadSchedule(value string) (s Schedule, ok bool) {
@@ -66,7 +123,7 @@ func ReadSchedule(value string) (s Schedule, ok bool) {
 	}
 	s = Schedule{Body: body, when: when}
 	if text, found := strings.CutPrefix(when, "@every "); found {
-		s.every, ok = measure(text, steps, 1000, 365*dayMs)
+		s.every, ok = measure(text, times, 1000, 365*dayMs)
 		if !ok {
 			return Schedule{}, false
 		}
@@ -76,26 +133,13 @@ func ReadSchedule(value string) (s Schedule, ok bool) {
 	if len(fields) != 5 {
 		return Schedule{}, false
 	}
-	ok = true
-	for i, f := range []struct {
-		to          *uint64
-		least, most int
-		names       []string
-	}{
-		{&s.minutes, 0, 59, nil}, {&s.hours, 0, 23, nil}, {&s.days, 1, 31, nil},
-		{&s.months, 1, 12, monthNames}, {&s.weekdays, 0, 7, weekdayNames},
-	} {
-		for part := range strings.SplitSeq(fields[i], "+") {
-			set, read := readPart(part, f.least, f.most, f.names)
-			*f.to |= set
-			ok = ok && read
+	for i, to := range []*uint64{&s.minutes, &s.hours, &s.days, &s.months, &s.weekdays} {
+		if *to, ok = cronFields[i].read(fields[i]); !ok {
+			return Schedule{}, false
 		}
 	}
 	s.weekdays |= s.weekdays >> 7 & 1 // 7 is Sunday too
 	s.anyDay, s.anyWeekday = fields[2] == "x", fields[4] == "x"
-	if !ok {
-		return Schedule{}, false
-	}
 	if _, ok = s.Next(0); !ok { // 30 February
 		return Schedule{}, false
 	}

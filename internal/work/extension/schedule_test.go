@@ -146,3 +146,22 @@ func TestScheduleTicks(t *testing.T) {
 		}
 	}
 }
+
+// A schedule that cannot be says which part of it is wrong.
+func TestWhyNoSchedule(t *testing.T) {
+	for value, want := range map[string]string{
+		"0 3 x x":             "has 4. Times are in UTC.",
+		"0  3 x x x":          "has 6.",
+		"0 3 x x x body=":     "A text must follow body=",
+		"0 3 x x x body=a\tb": "The body must be one line.",
+		"@every 1w":           "After @every must come a whole number and a unit",
+		"@yearly":             "anything else is written as five fields of cron",
+		"0 24 x x x":          "The hour 24 must be x, a value from 0 to 23",
+		"0 3 x x FRI-SUN":     "The weekday FRI-SUN must be x, a value from 0 to 7, a rising range",
+		"0 0 30 2 x":          "No date matches",
+	} {
+		if reason, ofValue := Check(ScheduleTag, value, false); !ofValue || !strings.Contains(reason, want) {
+			t.Errorf("%q: got %q, want %q", value, reason, want)
+		}
+	}
+}

@@ -8,10 +8,10 @@ const (
 
 // readWindow reads an age such as 7d.
 func readWindow(value string, s *Set) (ok bool) {
-	s.DedupWindow, ok = measure(value, ages, windowMin, windowMax)
+	s.DedupWindow, ok = measure(value, times, windowMin, windowMax)
 	return ok
 }
 
 func sayWindow(s *Set) string {
-	return "a deduplication id is remembered for " + inUnits(s.DedupWindow, ages)
+	return "a deduplication id is remembered for " + inUnits(s.DedupWindow, times)
 }

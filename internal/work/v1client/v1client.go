@@ -115,7 +115,13 @@ func (c *Client) Post(ctx context.Context, path string, in, answer any) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, http.MethodPost, path, body, answer)
+	return c.PostJSON(ctx, path, body, answer)
+}
+
+// PostJSON is Post of a document that is JSON already. An answer that is a json.Unmarshaler decodes
+// itself.
+func (c *Client) PostJSON(ctx context.Context, path string, in []byte, answer any) error {
+	return c.ask(ctx, http.MethodPost, path, in, answer)
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body []byte, answer any) error {
@@ -124,11 +130,17 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, answ
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
+	var text bytes.Buffer
+	text.Grow(int(min(max(resp.ContentLength, 0), 1<<20)) + bytes.MinRead) // to read it at once
+	if _, err := text.ReadFrom(resp.Body); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
+	if own, ok := answer.(json.Unmarshaler); ok {
+		err = own.UnmarshalJSON(text.Bytes())
+	} else {
+		err = json.Unmarshal(text.Bytes(), answer)
+	}
+	if err != nil {
 		return fmt.Errorf("this version cannot read the answer of %s: %w", c.URL, err)
 	}
 	return nil
