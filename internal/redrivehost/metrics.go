@@ -232,15 +232,18 @@ func (m *Metrics) Write(w *metric.Writer) {
 	cli.WriteMetrics(w, MetricTable, r)
 }
 
-// Pushed is what the server gets for its alarms. A step that has not been taken yet has not failed.
+// Pushed is what the server gets for its alarms. A step that has not been taken yet has not failed,
+// but what the breaker is in the records only a step finds out. [ALARM-51]
 func (m *Metrics) Pushed() (numbers []cli.Pushed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, q := range m.queues {
 		numbers = append(numbers,
-			cli.Pushed{Name: monitor.BreakerState, About: q.name,
-				Value: float64(q.state.Breaker.State.Gauge())},
 			cli.Pushed{Name: monitor.StepFailed, About: q.name, Value: cli.OneIf(q.failing)})
+		if q.known {
+			numbers = append(numbers, cli.Pushed{Name: monitor.BreakerState, About: q.name,
+				Value: float64(q.state.Breaker.State.Gauge())})
+		}
 	}
 	return append(numbers, m.Lots()...)
 }

@@ -2,9 +2,14 @@ package redrivehost
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"tenaq/internal/observe/metric/metrictest"
 	"tenaq/redrive"
@@ -85,6 +90,57 @@ func TestRedriveMetrics(t *testing.T) {
 }
 
 // The parking lot of several queues is asked once, and not with every scrape.
+// Until a redriver has taken a step, its breaker is not known and not reported. [ALARM-51]
+func TestBreakerNotKnownYet(t *testing.T) {
+	m := NewMetrics([]Spec{{DeadLetter: "a-dlq", Parking: "lot"}})
+	pushed := func(want string) {
+		t.Helper()
+		var got []string
+		for _, p := range m.Pushed() {
+			got = append(got, fmt.Sprint(p.Name, " ", p.Value))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("it reports %s, want %s", got, want)
+		}
+	}
+	pushed("StepFailed 0, ParkingLot 1")
+	m.Note(Step{Queue: "a-dlq", Err: errors.New("no records")})
+	pushed("StepFailed 1, ParkingLot 1")
+	m.Note(Step{Queue: "a-dlq", Report: redrive.Report{State: redrive.State{Breaker: breaker.Breaker{State: breaker.Open}}}})
+	pushed("StepFailed 0, BreakerState 1, ParkingLot 1")
+	m.Note(Step{Queue: "a-dlq", Err: errors.New("no records")})
+	pushed("StepFailed 1, BreakerState 1, ParkingLot 1")
+}
+
+// The flags of a redriver are those with which the command takes the same steps. [V1-15]
+func TestFlags(t *testing.T) {
+	usual := Spec{Policy: DefaultPolicy()}
+	usual.Schedule, _ = ParseSchedule(ScheduleDefault)
+	if got := usual.Flags(); len(got) > 0 {
+		t.Errorf("a usual redriver has the flags %q", got)
+	}
+	s := Spec{Policy: DefaultPolicy()}
+	s.Schedule, _ = ParseSchedule("*/15 6-22 * * *")
+	for i, field := range PolicyFields {
+		text := strconv.Itoa(i + 20)
+		if _, count := field.of(&s.Policy).(*int); !count {
+			text += "m"
+		}
+		if err := field.Apply(&s.Policy, text); err != nil {
+			t.Fatalf("%s: %v", field.Name, err)
+		}
+	}
+	args := s.Flags()
+	if want := 2 * (len(PolicyFields) + 1); len(args) != want || args[0] != "--schedule" || args[1] != "*/15 6-22 * * *" {
+		t.Fatalf("got %q, want %d words", args, want)
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	p := PolicyFlags(flags)
+	if err := flags.Parse(args[2:]); err != nil || *p != s.Policy {
+		t.Errorf("%q are %+v, %v, want %+v", args, *p, err, s.Policy)
+	}
+}
+
 func TestParkingMetrics(t *testing.T) {
 	inLoopRig(t, func(t *testing.T, r *loopRig) {
 		m := NewMetrics([]Spec{{DeadLetter: "a-dlq", Parking: "parking"}, {DeadLetter: "b-dlq", Parking: "parking"}, {DeadLetter: "c-dlq", Parking: "gone"}})

@@ -104,6 +104,22 @@ func (f *policyFlag) Set(text string) error {
 	return f.Apply(f.policy, text)
 }
 
+// Flags are those with which "tenaq redrive run" takes the same steps: for what of the schedule and
+// the policy is not usual. The queues are not among them.
+func (s *Spec) Flags() (flags []string) {
+	if s.Schedule.Text != ScheduleDefault {
+		flags = append(flags, "--schedule", s.Schedule.Text)
+	}
+	usual := DefaultPolicy()
+	for _, field := range PolicyFields {
+		text := (&policyFlag{field, &s.Policy}).String()
+		if text != (&policyFlag{field, &usual}).String() {
+			flags = append(flags, "--"+field.Name, text)
+		}
+	}
+	return flags
+}
+
 // PolicyFlags adds the flags of a policy, which begins as the default.
 func PolicyFlags(flags *pflag.FlagSet) *redrive.Policy {
 	p := DefaultPolicy()

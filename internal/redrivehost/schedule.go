@@ -96,6 +96,9 @@ func (s Schedule) Interval() time.Duration {
 	at := s.cron.Next(time.Unix(1_800_000_000, 0).UTC())
 	for range 200 { // more than any list of minutes and hours that is not regular
 		next := s.cron.Next(at)
+		if next.IsZero() { // no 29 February for eight years, as after 2096
+			break
+		}
 		least, at = min(least, next.Sub(at)), next
 	}
 	return least

@@ -24,6 +24,7 @@ func TestParseSchedule(t *testing.T) {
 		{"*/10 6-22 * * *", 10 * time.Minute, "11:00:00"},
 		{"0,7 11 * * MON-FRI", 7 * time.Minute, "11:00:00"},
 		{"0 12 * * *", 24 * time.Hour, "12:00:00"},
+		{"0 0 29 2 *", 7 * 24 * time.Hour, "00:00:00"},
 	} {
 		s, err := ParseSchedule(test.text)
 		if err != nil {

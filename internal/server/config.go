@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/door/credentials"
 	"tenaq/internal/kv/pebblekv"
 	"tenaq/internal/observe/metric"
@@ -121,6 +122,9 @@ type Config struct {
 	// when zero, never when negative.
 	AlarmRepeat time.Duration
 
+	// AlarmPages is where the pages of built-in alarms are published, see monitor.Config.Pages.
+	AlarmPages string
+
 	// AlarmMinute is how long a minute of the alarms takes, for demos and tests; a minute when
 	// zero. Anything else is refused when Listen is not loopback.
 	AlarmMinute time.Duration
@@ -143,6 +147,9 @@ type Config struct {
 	// its own. Its context ends when the server stops, or when it is a node of a cluster and does
 	// not lead any more; Writing returns soon then.
 	Writing func(context.Context, *Server)
+
+	// Redrivers, if set, are those that Writing runs, for /v1/redrivers.
+	Redrivers v1.Redrivers
 
 	// Version is the version of the program.
 	Version string

@@ -96,6 +96,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Version:   s.cfg.Version,
 		Actions:   Actions(),
 		Monitor:   v.alarms,
+		Redrivers: s.cfg.Redrivers,
 		Backup:    s.backups.begin,
 		SQS:       v.api.Do,
 	})
@@ -122,6 +123,7 @@ func (s *Server) newMonitor(b *broker.Broker) (*monitor.Monitor, error) {
 		NoShipped:         s.cfg.NoShippedAlarms,
 		LogUnknownActions: s.cfg.AlarmActionsUnknown == "log",
 		Repeat:            s.cfg.AlarmRepeat,
+		Pages:             s.cfg.AlarmPages,
 		Endpoint:          s.endpoint(),
 		Logger:            s.cfg.Logger,
 	})

@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/observe/monitor"
 	"tenaq/internal/server"
 )
 
@@ -56,13 +58,13 @@ var allSettings = []setting{
 			}
 			return cli.CheckAddress(v)
 		}},
-	{"console", "where", "on, off, auto or an address", "auto",
+	{"console", "mode", "on, off, auto or an address", "auto",
 		func(s *settings, v string) error {
 			s.Console = v
-			if v == "auto" || v == "on" || v == "off" {
+			if v == "auto" || v == "on" || v == "off" || cli.CheckAddress(v) == nil {
 				return nil
 			}
-			return cli.CheckAddress(v)
+			return fmt.Errorf("%q is not on, off, auto or an address such as 127.0.0.1:9328", v)
 		}},
 	{"console-read-only", "", "let the console change nothing", "false",
 		into(func(s *settings) *bool { return &s.ConsoleReadOnly }, parseBool)},
@@ -132,6 +134,8 @@ var allSettings = []setting{
 		}, cli.OneOf("refuse", "log"))},
 	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
 		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
+	{"alarm-pages", "URL", "of the pages", monitor.DefaultPages,
+		func(s *settings, v string) error { s.AlarmPages = v; return checkPages(v) }},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
 		into(func(s *settings) *time.Duration { return &s.AlarmMinute }, cli.ParseDuration)},
 	{"cluster-listen", "address", "be a node of a cluster; others connect here", "",
@@ -248,6 +252,17 @@ func checkPublicURL(v string) error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 		u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%q is not a URL such as https://queue.example.com", v)
+	}
+	return nil
+}
+
+// pagesForm matches an address of the pages of alarms, with a host and monitor.PageKind behind it.
+var pagesForm = regexp.MustCompile(`^https?://[^\s/]+/\S*\{kind\}\S*$`)
+
+func checkPages(v string) error {
+	if v != monitor.DefaultPages && !pagesForm.MatchString(v) {
+		return fmt.Errorf("%q is not a URL with the place of the alarm's kind, "+
+			"such as https://docs.example.com/tenaq/docs/alarms/{kind}.html", v)
 	}
 	return nil
 }

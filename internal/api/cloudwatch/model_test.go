@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tenaq/internal/testing/proof"
 )
 
 // A model is what botocore knows of CloudWatch: it comes with the emulator that make emulators
@@ -42,20 +44,12 @@ type shape struct {
 
 func readModel(t *testing.T) *model {
 	t.Helper()
-	dir := os.Getenv("TENAQ_EMULATOR_DIR")
-	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
-		dir = filepath.Join(cache, "tenaq", "emulators")
-	}
-	paths, err := filepath.Glob(filepath.Join(dir, "moto", "lib", "python*", "site-packages", "botocore", "data", "cloudwatch", apiVersion, "service-2.json.gz"))
+	paths, err := filepath.Glob(filepath.Join(proof.Installed("moto"), "lib", "python*", "site-packages", "botocore", "data", "cloudwatch", apiVersion, "service-2.json.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(paths) == 0 {
-		const missing = "no botocore here, which has the model of CloudWatch: apt-get install python3-venv, and make emulators"
-		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip("SKIPPED: " + missing)
+		proof.Missing(t, "no botocore here, which has the model of CloudWatch: apt-get install python3-venv, and make emulators")
 	}
 	f, err := os.Open(paths[0])
 	if err != nil {

@@ -21,8 +21,8 @@ const retriedHeader = "Tenaq-Retried"
 // invocationMax is how long the id of a call may be. The SDKs send 36 characters.
 const invocationMax = 128
 
-// An invocation collects what tells a call from others: who makes it, its id, and all that the
-// parameters of its action say. A nil one belongs to a request that is no attempt of a known call.
+// An invocation collects what tells a call from others: the caller, the id of the call and all
+// parameters of its action. It is nil if the request does not identify its call.
 type invocation struct {
 	parts []byte
 	room  [256]byte // of parts, nearly always

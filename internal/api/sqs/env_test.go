@@ -220,11 +220,12 @@ var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 	handlePattern = regexp.MustCompile(`AQEB[A-Za-z0-9+/]{70}(?:==|[A-Za-z0-9+/]{10})`)
 	taskPattern   = regexp.MustCompile(`eyJ0YXNrSWQi[A-Za-z0-9+/=]+`)
+	markPattern   = regexp.MustCompile(`"mark":"[^"]+"`)
 	maskPattern   = regexp.MustCompile(`"[mrt][0-9]+"`)
 )
 
 // masks give what is random a name: message ids are m1, m2 and so on, receipt handles r1, r2,
-// handles of move tasks t1, t2.
+// handles of move tasks t1, t2, marks of messages k1, k2.
 type masks struct {
 	names, values map[string]string
 	counts        map[string]int
@@ -246,6 +247,9 @@ func (m *masks) name(kind, value string) string {
 // hide replaces values by names.
 func (m *masks) hide(s string) string {
 	s = uuidPattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("m", v) })
+	s = markPattern.ReplaceAllStringFunc(s, func(v string) string {
+		return `"mark":"` + m.name("k", v) + `"`
+	})
 	s = taskPattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("t", v) })
 	return handlePattern.ReplaceAllStringFunc(s, func(v string) string { return m.name("r", v) })
 }

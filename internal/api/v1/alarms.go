@@ -32,6 +32,7 @@ type shownAlarm struct {
 	Acknowledged  bool        `json:"acknowledged,omitempty"`
 	SilencedUntil *time.Time  `json:"silencedUntil,omitempty"`
 	Commands      []string    `json:"commands,omitempty"` // that show more
+	Page          string      `json:"page,omitempty" doc:"says what a built-in alarm in ALARM means and what to do: a URL, or a place in the sources"`
 }
 
 type alarmsIn struct {
@@ -50,7 +51,7 @@ func (c *call) alarms(in alarmsIn) (alarmList, error) {
 			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped,
 			State: s.State, Since: s.Since.UTC(),
 			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged,
-			Commands: m.Commands(&s),
+			Commands: m.Commands(&s), Page: m.Page(&s),
 		}
 		if s.ActionsEnabled {
 			a.Actions = append(a.Actions, s.OnAlarm...)

@@ -58,6 +58,9 @@ func TestBoard(t *testing.T) {
 		create("billing", nil)
 		create("mail.fifo", map[string]string{"FifoQueue": "true"})
 		w.do(t, &engine.CreateQueue{Queue: engine.QueueName{Account: "111122223333", Name: "foreign"}, NameSet: true})
+		for _, name := range []string{"billing", "orders-dlq"} {
+			w.do(t, &engine.TagQueue{Queue: q(name), Tags: []engine.Tag{{Key: "tenaq:paused", Value: "true"}}})
+		}
 		send("Orders", 3)
 		time.Sleep(time.Second)
 		send("orders-dlq", 1)
@@ -83,6 +86,7 @@ func TestBoard(t *testing.T) {
 			"text=ORDER":             "Orders orders-dlq",
 			"only=dead":              "orders-dlq",
 			"only=fifo":              "mail.fifo",
+			"only=paused":            "billing orders-dlq",
 			"only=active&sort=name":  "Orders mail.fifo orders-dlq",
 			"only=alarm":             "",
 			"from=2":                 "mail.fifo orders-dlq",
@@ -103,6 +107,17 @@ func TestBoard(t *testing.T) {
 			if s := l.Snapshot; !s.Complete || s.Total != 4 || s.Totals.Visible != 6 || s.AgeMS < 0 || s.AgeMS > 5000 {
 				t.Errorf("%s: the snapshot is %+v", query, s)
 			}
+		}
+		w.do(t, &engine.UntagQueue{Queue: q("billing"), Keys: []string{"tenaq:paused"}})
+		w.do(t, &engine.TagQueue{Queue: q("mail.fifo"), Tags: []engine.Tag{{Key: "tenaq:paused", Value: "true"}}})
+		for _, q := range list("prefix=").Queues { // this list is of now
+			if want := q.Name == "mail.fifo" || q.Name == "orders-dlq"; q.Paused != want {
+				t.Errorf("%s is paused: %v, want %v", q.Name, q.Paused, want)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if l := list("only=paused"); names(l) != "mail.fifo orders-dlq" || !l.Queues[0].Paused {
+			t.Errorf("after a pause and a resume, paused are %+v", l.Queues)
 		}
 		l := list("text=orders&sort=name")
 		if d := l.Queues[0].DeadLetters; d == nil || d.Queue != "orders-dlq" || *d.Messages != 1 || l.Snapshot.Matched != 2 {

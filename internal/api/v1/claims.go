@@ -20,7 +20,7 @@ import (
 // A claimView is an entry of a ledger.
 type claimView struct {
 	Key         string       `json:"key"`
-	State       claims.State `json:"state" enum:"held,completed,failed,exhausted,released,parked"`
+	State       claims.State `json:"state" enum:"held,completed,failed,exhausted,released,parked,unreadable"`
 	Fence       uint64       `json:"fence,omitempty" doc:"names the claim, and rises with every claim; absent for that of another holder"`
 	Attempts    int          `json:"attempts"`
 	Owner       string       `json:"owner"`
@@ -252,6 +252,8 @@ func asClaimError(err error) error {
 	case errors.Is(err, claims.ErrEnded):
 		return &Error{http.StatusConflict, "Ended",
 			"The claim has been ended in another way: GET shows how."}
+	case errors.Is(err, claims.ErrChanged):
+		return &Error{http.StatusConflict, "Changed", err.Error()}
 	case errors.Is(err, claims.ErrUnreadable):
 		return &Error{http.StatusConflict, "Unreadable", err.Error()}
 	case errors.Is(err, claims.ErrNoEntry):

@@ -40,7 +40,8 @@ func (c *call) found(in foundIn) (m message, err error) {
 		return m, err
 	}
 	m = c.shown(&op.Message)
-	if m.Queue = op.Queue.Name; !c.addContent(&m, &op.Message, in.Body, in.Attributes) {
+	m.Queue, m.Mark = op.Queue.Name, op.Mark
+	if !c.addContent(&m, &op.Message, in.Body, in.Attributes) {
 		return m, errNoMessage // it was removed since
 	}
 	return m, nil

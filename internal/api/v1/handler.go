@@ -21,7 +21,7 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Config configures a Handler. Monitor and Backup may be nil; the rest is required.
+// Config configures a Handler. Monitor, Redrivers and Backup may be nil; the rest is required.
 type Config struct {
 	Broker   *broker.Broker
 	Door     *auth.Door
@@ -44,6 +44,9 @@ type Config struct {
 	// Monitor has the alarms that /v1/alarms shows; nil for none.
 	Monitor *monitor.Monitor
 
+	// Redrivers are those of this process; nil for none.
+	Redrivers Redrivers
+
 	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
 	// ErrBackupRunning.
 	Backup func(context.Context) (Backup, error)
@@ -54,11 +57,13 @@ type Handler struct {
 	cfg     Config
 	control Control // of the handler that serves /v1/cluster, and nothing else
 	live    *lives
+	asked   chan struct{} // holds one for each redriver that is asked
 }
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account())}
+	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account()),
+		asked: make(chan struct{}, redriversAtOnce)}
 }
 
 // Drain ends the live streams, and lets none begin from now on. Their clients are told to come

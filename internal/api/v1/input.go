@@ -230,6 +230,10 @@ func (c *call) isJSON() error {
 	return nil
 }
 
+// A plainReader decodes bodies that are plain JSON, in a fraction of the time of encoding/json. It
+// takes what it knows, and nothing that is to be refused. Otherwise it changes nothing.
+type plainReader interface{ readPlain(body []byte) bool }
+
 // decode decodes the body of a request.
 func (c *call) decode(into any) error {
 	if err := c.isJSON(); err != nil {
@@ -238,6 +242,9 @@ func (c *call) decode(into any) error {
 	if len(c.body) > intake.Small && !c.route.large {
 		return &Error{http.StatusRequestEntityTooLarge, "MalformedInput",
 			"The body is larger than 64 KiB."}
+	}
+	if plain, ok := into.(plainReader); ok && plain.readPlain(c.body) {
+		return nil
 	}
 	if values(c.body) > valuesMax {
 		return sqswire.Errorf(sqswire.InvalidParameterValue,

@@ -46,8 +46,11 @@ type message struct {
 	Sequence     string              `json:"sequenceNumber,omitempty"`
 	// ARN; as its worker wrote it, where SQS does not know it
 	Source string `json:"deadLetterSource,omitempty"`
-	Size   int64  `json:"size"`
-	Place  string `json:"place" doc:"for at, and for /v1/replace"`
+	// Of a dead letter.
+	Holds *heldGroup `json:"holds,omitempty" doc:"the group that waits for it"`
+	Size  int64      `json:"size"`
+	Place string     `json:"place" doc:"for at, and for /v1/replace"`
+	Mark  string     `json:"mark,omitempty" doc:"for GET /v1/queues/{queue}/fate; of a message that was asked for by its id"`
 
 	Lineage    string `json:"lineageId" doc:"messageId of the first message of this work"`
 	Generation uint64 `json:"generation" doc:"raised by an intended replay of completed work"`
@@ -67,6 +70,12 @@ type message struct {
 	Attributes map[string]attribute `json:"attributes,omitempty" doc:"when they were asked for; of a sample, as an edit leaves them"`
 	Body       *string              `json:"body,omitempty"` // when it was asked for
 	BodyCut    bool                 `json:"bodyCut,omitempty"`
+}
+
+// A heldGroup is a group that a dead letter holds. [HOLD-10]
+type heldGroup struct {
+	Queue string `json:"queue"`
+	Group string `json:"groupId"`
 }
 
 type messagesIn struct {
@@ -150,6 +159,9 @@ func (c *call) shown(p *engine.Peeked) message {
 	}
 	if p.Sequence != 0 {
 		m.Sequence = p.Sequence.String()
+	}
+	if h := p.Holds; h != nil {
+		m.Holds = &heldGroup{Queue: h.Queue.Name, Group: h.Group}
 	}
 	if s, ok := c.cfg.Broker.ReadStory(p.Delivery); ok { // [NACK-14]
 		m.Story = attemptsOf(&s)

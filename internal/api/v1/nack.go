@@ -32,7 +32,13 @@ type nackOutcome struct {
 // nack answers POST /v1/queues/{queue}/nack. [NACK-1, NACK-2]
 func (c *call) nack(in nackIn) (out nackOutcomes, err error) {
 	op := &engine.Nack{Queue: c.queue(in.Queue)}
+	var denied error // for entries with a trail
 	for _, e := range in.Entries {
+		if e.Trail != "" && op.TrailTo == (engine.QueueName{}) {
+			if op.TrailTo, denied, err = c.trailTo(op.Queue); err != nil {
+				return out, err
+			}
+		}
 		op.Entries = append(op.Entries, engine.NackEntry{Handle: c.handle(e.Handle),
 			Verdict: engine.Verdict(e.Verdict), Class: e.Class, Text: e.Text, Delay: e.DelayMS,
 			Trail: engine.Text{Value: e.Trail, Set: e.Trail != ""}})
@@ -44,10 +50,32 @@ func (c *call) nack(in nackIn) (out nackOutcomes, err error) {
 	for i, no := range op.Outcomes {
 		if out.Outcomes[i].Done = no == nil; no != nil {
 			refused := asError(no)
+			if denied != nil && in.Entries[i].Trail != "" {
+				refused = asError(denied)
+			}
 			out.Outcomes[i].Code, out.Outcomes[i].Message = refused.Code, refused.Message
 		}
 	}
 	return out, nil
+}
+
+// trailTo returns the dead-letter queue in which the caller may write trails. A trail says which
+// work a message belongs to and how often it was brought back, so it takes the right to send to
+// that queue. Without it, trailTo returns the queue itself, to which no message moves, and why.
+// [NACK-22]
+func (c *call) trailTo(queue engine.QueueName) (to engine.QueueName, denied, err error) {
+	look := &engine.Nack{Queue: queue} // without entries, which changes nothing
+	if err := c.do(look); err != nil {
+		return to, nil, err
+	}
+	if look.Target == (engine.QueueName{}) {
+		return queue, nil, nil // the engine refuses to move anything
+	}
+	if denied := c.cfg.Policies.Allow(c.principal, c.request, "sqs:SendMessage",
+		look.Target); denied != nil {
+		return queue, denied, nil
+	}
+	return look.Target, nil, nil
 }
 
 // handle checks the seal of a receipt handle. The engine refuses one that is wrong.

@@ -50,6 +50,7 @@ type queue struct {
 	Name          string       `json:"name"`
 	URL           string       `json:"url"`
 	FIFO          bool         `json:"fifo"`
+	Paused        bool         `json:"paused,omitempty" doc:"no message is delivered until it is resumed"`
 	Visible       int64        `json:"visible" doc:"as SQS counts them, blocked and held ones included"`
 	InFlight      int64        `json:"inFlight"`
 	Delayed       int64        `json:"delayed"`
@@ -77,7 +78,7 @@ type queuesIn struct {
 
 	// These read the list that the monitor has seen last.
 	Text     string `query:"text" doc:"a part of the name, whatever its case"`
-	Only     string `query:"only" enum:"dead,alarm,active,fifo"`
+	Only     string `query:"only" enum:"dead,alarm,active,fifo,paused"`
 	Sort     string `query:"sort" enum:"name,visible,inFlight,delayed,age,sent,received,deleted,trouble"`
 	Desc     bool   `query:"desc" doc:"the greatest first"`
 	From     int    `query:"from" range:"0,10000000" doc:"how many queues to leave out"`
@@ -129,7 +130,8 @@ func (c *call) board(in *queuesIn) (list queueList, err error) {
 	}}
 	for _, r := range rows {
 		q := queue{
-			Name: r.Name, URL: c.url(c.queue(r.Name)), FIFO: r.FIFO, Visible: r.Visible,
+			Name: r.Name, URL: c.url(c.queue(r.Name)), FIFO: r.FIFO, Paused: r.Paused,
+			Visible:  r.Visible,
 			InFlight: r.InFlight, Delayed: r.Delayed, OldestAgeMS: r.AgeMS, Alarms: r.Alarms,
 			Rates: new(ratesOf(r)),
 		}
@@ -192,7 +194,7 @@ func (c *call) oneQueue(in queueIn) (d queueDetail, err error) {
 		Attributes: settings.Attributes, Tags: make(map[string]string)}
 	for _, t := range tags.Tags {
 		d.Tags[t.Key] = t.Value
-		if says := extension.Explain(t.Key, t.Value); says != "" { // [TAG-15]
+		if says := extension.ExplainOn(t.Key, t.Value, d.FIFO); says != "" { // [TAG-15]
 			d.Extensions = append(d.Extensions, extensionView{t.Key, t.Value, says})
 		}
 	}
@@ -204,6 +206,7 @@ func (c *call) shownQueue(v *engine.QueueView) queue {
 		Name:        v.Queue.Name,
 		URL:         c.url(v.Queue),
 		FIFO:        v.FIFO,
+		Paused:      v.Paused,
 		Visible:     v.Visible,
 		InFlight:    v.InFlight,
 		Delayed:     v.Delayed,

@@ -32,6 +32,7 @@ type kind struct {
 	First    *string    `json:"first"` // when the first and the last of them failed, or were sent
 	Last     *string    `json:"last"`
 	Receives receives   `json:"receives"`
+	Holding  int        `json:"holding,omitempty" doc:"those that hold a group"`
 	Reason   string     `json:"reason"` // with # for what differs
 	Sample   kindSample `json:"sample"`
 
@@ -129,6 +130,9 @@ func (f *failure) addTo(group *kind, name string, p *engine.Peeked) *kind {
 		group.Sample = kindSample{p.ID.String(), p.Lineage.String(), f.Reason()}
 	}
 	group.Count++
+	if p.Holds != nil {
+		group.Holding++
+	}
 	group.first = min(group.first, f.Ended)
 	group.Receives.Min = min(group.Receives.Min, p.Receives)
 	group.Receives.Max = max(group.Receives.Max, p.Receives)

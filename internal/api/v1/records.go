@@ -11,6 +11,7 @@ import (
 	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/broker"
 	"tenaq/internal/engine"
+	"tenaq/internal/work/plainjson"
 	"tenaq/records"
 )
 
@@ -91,6 +92,62 @@ type writesIn struct {
 	Writes []recordWrite `json:"writes" doc:"1 to 32 writes"`
 }
 
+// readPlain reads the writes of a worker.
+func (in *writesIn) readPlain(body []byte) bool {
+	s, writes := plainjson.New(body), make([]recordWrite, 0, writesMax)
+	s.Object(func(name string) {
+		if name != "writes" || len(writes) > 0 {
+			s.Fail()
+		}
+		s.List(func() {
+			if len(writes) == writesMax {
+				s.Fail()
+				return
+			}
+			var w recordWrite
+			s.Object(func(name string) { w.readPlain(s, name) })
+			writes = append(writes, w)
+		})
+	})
+	if !s.Done() {
+		return false
+	}
+	in.Writes = writes
+	return true
+}
+
+func (w *recordWrite) readPlain(s *plainjson.Scanner, name string) {
+	switch name {
+	case "key":
+		w.Key = s.String()
+	case "if":
+		w.If = s.Uint()
+	case "value":
+		w.Value = s.Bytes()
+	case "ttlMs":
+		w.TTLMS = int64(s.Uint())
+	case "delete":
+		w.Delete = s.Bool()
+	case "message":
+		if w.Message != nil { // encoding/json would join them
+			s.Fail()
+		}
+		w.Message = &recordMessage{}
+		s.Object(func(name string) {
+			switch name {
+			case "queue":
+				w.Message.Queue = s.String()
+			case "receiptHandle":
+				w.Message.Handle = s.String()
+			default:
+				s.Fail()
+			}
+		})
+	default:
+		s.Fail()
+	}
+}
+
 // A recordWrite replaces or removes a record.
 type recordWrite struct {
 	Key    string `json:"key"`
@@ -98,6 +155,14 @@ type recordWrite struct {
 	Value  []byte `json:"value,omitempty"`
 	TTLMS  int64  `json:"ttlMs,omitempty" doc:"its lifetime; 0 for ever"`
 	Delete bool   `json:"delete,omitempty"`
+
+	Message *recordMessage `json:"message,omitempty" doc:"is deleted in the same step, if the record is written"`
+}
+
+// A recordMessage is a received message whose work a record ends.
+type recordMessage struct {
+	Queue  string `json:"queue"`
+	Handle string `json:"receiptHandle"`
 }
 
 // A writeList is what became of writes, in their order.
@@ -111,6 +176,10 @@ type writeResult struct {
 	Record   *record     `json:"record,omitempty"`
 	Conflict bool        `json:"conflict,omitempty"`
 	Error    *writeError `json:"error,omitempty"`
+
+	// Whether the message was deleted, or why not although the record was written.
+	Deleted bool        `json:"deleted,omitempty"`
+	Kept    *writeError `json:"kept,omitempty"`
 }
 
 // A writeError says why a write was not carried out, or that its outcome is unknown.
@@ -135,7 +204,7 @@ func (c *call) writeRecords(in writesIn) (list writeList, err error) {
 	ops, errs := make([]engine.Op, len(in.Writes)), make([]error, len(in.Writes))
 	pending := make([]broker.Pending, len(in.Writes))
 	for i := range in.Writes {
-		if ops[i], errs[i] = in.Writes[i].op(c.principal.Account()); errs[i] == nil {
+		if ops[i], errs[i] = c.opOf(&in.Writes[i]); errs[i] == nil {
 			pending[i], errs[i] = c.cfg.Broker.Submit(ops[i])
 		}
 	}
@@ -192,29 +261,45 @@ func (c *call) showLarge(results []writeResult) {
 	}
 }
 
-// op returns the operation of a write.
-func (w *recordWrite) op(account string) (engine.Op, error) {
+// opOf returns the operation of a write. To delete a message, the caller needs the right to do so
+// for itself; otherwise nothing of the write is carried out. [REC-15]
+func (c *call) opOf(w *recordWrite) (engine.Op, error) {
+	account := c.principal.Account()
 	check := records.Write{Key: w.Key, Value: w.Value, TTL: time.Duration(w.TTLMS)} // of its sign
 	if err := check.Check(); err != nil {
 		return nil, errRecord(err)
 	}
 	if w.Delete {
+		if w.Message != nil {
+			return nil, errRecord(errors.New("only a write that keeps its record deletes a message"))
+		}
 		return &engine.DeleteRecord{Account: account, Key: w.Key, If: w.If, ShowMax: showMax}, nil
 	}
-	return &engine.PutRecord{Account: account, Key: w.Key, Value: w.Value, If: w.If,
-		TTL: w.TTLMS, ShowMax: showMax}, nil
+	op := &engine.PutRecord{Account: account, Key: w.Key, Value: w.Value, If: w.If,
+		TTL: w.TTLMS, ShowMax: showMax}
+	if w.Message != nil {
+		if err := c.allow(w.Message.Queue, "sqs:DeleteMessage"); err != nil {
+			return nil, err
+		}
+		op.Message = &engine.DeleteMessage{Queue: c.queue(w.Message.Queue),
+			Handle: c.handle(w.Message.Handle)}
+	}
+	return op, nil
 }
 
 func resultOf(op engine.Op, err error) (r writeResult) {
 	if err != nil {
-		e := asError(err)
-		r.Error = &writeError{e.status, e.Code, e.Message}
+		r.Error = errorOf(err)
 		return r
 	}
 	var current engine.Record
 	switch op := op.(type) {
 	case *engine.PutRecord:
 		current, r.Conflict = op.Record, op.Conflict
+		r.Deleted = op.Message != nil && !op.Conflict && op.Refused == nil
+		if op.Refused != nil {
+			r.Kept = errorOf(op.Refused)
+		}
 	case *engine.DeleteRecord:
 		current, r.Conflict = op.Record, op.Conflict
 	}
@@ -224,6 +309,11 @@ func resultOf(op engine.Op, err error) (r writeResult) {
 		}
 	}
 	return r
+}
+
+func errorOf(err error) *writeError {
+	e := asError(err)
+	return &writeError{e.status, e.Code, e.Message}
 }
 
 // errRecord refuses a request for a reason that package records or claims gives.

@@ -93,6 +93,7 @@ func TestRecords(t *testing.T) {
 		{"POST", "/v1/records", `{"writes":[{"key":"` + strings.Repeat(`,[{\"`, 400) + `","ttlMs":-1}]}`, "1024 are allowed"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttlMs":-1}]}`, "delete it instead"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttl":1}]}`, "unknown"},
+		{"POST", "/v1/records", `{"writes":[{"key":"k","delete":true,"message":{"queue":"q","receiptHandle":"r"}}]}`, "keeps its record"},
 	} {
 		if status, text := w.ask(tt.method, tt.path, asJSON, tt.body); status != 400 || !strings.Contains(text, tt.want) {
 			t.Errorf("%s %s %.40s: got %d %s, want 400 and %s", tt.method, tt.path, tt.body, status, text, tt.want)
@@ -272,6 +273,9 @@ func TestRecordsOfAccounts(t *testing.T) {
 		{"TQWORKER", "POST", "/v1/records", write, 200, `"version":`},
 		{"TQREADER", "POST", "/v1/records", write, 403, "tenaq:writerecords"},
 		{"TQREADER", "GET", "/v1/records", "", 200, `"value":"eA=="`},
+		// Without the right to delete the message, nothing is written. [REC-15]
+		{"TQWORKER", "POST", "/v1/records", `{"writes":[{"key":"b","message":{"queue":"jobs","receiptHandle":"r"}}]}`, 403, "sqs:deletemessage"},
+		{"TQREADER", "GET", "/v1/records?key=b", "", 200, `"records":[]`},
 		{"TQWORKER", "POST", "/v1/claims/a/acquire", "{}", 403, "tenaq:acquireclaim"},
 		{"TQOTHER1", "GET", "/v1/records?key=a", "", 200, `"records":[]`},
 		{"TQOTHER1", "POST", "/v1/records", write, 200, `"version":`},

@@ -11,9 +11,10 @@ import (
 
 // readOutcome reads which outcomes a replay is about.
 func (f *filter) readOutcome(in *engine.TaskFilter) error {
-	kind, ok := engine.OutcomeKindOf(f.Outcome)
+	kind, ok := engine.OutcomeKindOf(string(f.Outcome))
 	if in.Outcome = kind; !ok && f.Outcome != "" {
-		return errValue("outcome", f.Outcome, "one of "+strings.Join(engine.OutcomeKinds(), ", "))
+		return errValue("outcome", string(f.Outcome),
+			"one of "+strings.Join(engine.OutcomeKinds(), ", "))
 	}
 	return nil
 }

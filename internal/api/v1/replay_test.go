@@ -98,10 +98,11 @@ func TestReplayRefused(t *testing.T) {
 		{"/tasks", `{"queue":"lab","do":"replay"}`, 400, "keeps no history"},
 		{"/tasks/count", `{"queue":"lab","do":"replay"}`, 400, "keeps no history"},
 		{"/tasks", `{"queue":"jobs","do":"replay","filter":{"outcome":"burnt"}}`, 400, "deleted"},
+		{"/tasks", `{"queue":"jobs","do":"replay","filter":{"key":""}}`, 400, "a part of the filter is empty"},
 		{"/tasks", `{"queue":"jobs","do":"replay","filter":{"source":"lab"}}`, 400, "no such filter"},
 		{"/tasks", `{"queue":"jobs","do":"replay","missing":true,"filter":{"outcome":"deleted"}}`, 400, "completed"},
 		{"/tasks", `{"queue":"jobs","do":"move","to":"lab","missing":true}`, 400, "Only a replay"},
-		{"/tasks", `{"queue":"jobs","do":"replay","to":"nowhere"}`, 404, "does not exist"},
+		{"/tasks", `{"queue":"jobs","do":"replay","to":"nowhere"}`, 400, "no such queue"},
 		{"/tasks/count", `{"queue":"jobs","do":"move"}`, 400, "replay"},
 	} {
 		status, text := w.ask("POST", "/v1"+tt.path, "application/json", tt.body)

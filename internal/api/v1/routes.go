@@ -1,5 +1,7 @@
 package v1
 
+import "cmp"
+
 // routes are all routes. If a path fits two of them, the first one answers.
 var routes []*route
 
@@ -86,6 +88,14 @@ func init() {
 		{method: "POST", path: "/records", action: "WriteRecords", large: true,
 			operation: does((*call).writeRecords),
 			summary:   "Write or remove records that have given versions"},
+		{method: "GET", path: "/claims", action: "ListClaims", operation: does((*call).claims),
+			summary: "List claims in the order of their keys"},
+		{method: "POST", path: "/claims/{key}/settle", action: "ManageClaims", large: true,
+			operation: does((*call).settleClaim), logs: aboutClaim,
+			summary: "Record the decision of a person that the work of a key is done"},
+		{method: "POST", path: "/claims/{key}/reopen", action: "ManageClaims",
+			operation: does((*call).reopenClaim), logs: aboutClaim,
+			summary: "Record the decision of a person that the work of a key can be done again"},
 		{method: "GET", path: "/claims/{key}", action: "GetClaim", operation: does((*call).claim),
 			summary: "Show the claim on a key"},
 		{method: "POST", path: "/claims/{key}/acquire", action: "AcquireClaim", large: true,
@@ -99,6 +109,26 @@ func init() {
 		{method: "POST", path: "/claims/{key}/release", action: "ReleaseClaim",
 			operation: does((*call).releaseClaim),
 			summary:   "Give a claim back before the work began"},
+
+		{method: "GET", path: "/redrivers", action: "ViewRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).redrivers),
+			summary: "List the redrivers of this server, with their state"},
+		{method: "GET", path: "/redrivers/{queue}", action: "ViewRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).oneRedriver),
+			summary: "Show the redriver of a dead-letter queue"},
+		{method: "POST", path: "/redrivers/{queue}/pause", action: "ManageRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).pauseRedriver), logs: aboutRedriver,
+			summary: "Pause the redrivers of a dead-letter queue"},
+		{method: "POST", path: "/redrivers/{queue}/resume", action: "ManageRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).resumeRedriver), logs: aboutRedriver,
+			summary: "End the pause of the redrivers of a dead-letter queue"},
+		{method: "POST", path: "/redrivers/{queue}/step", action: "ManageRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).stepRedriver), logs: aboutStep,
+			summary: "Take a step of the redriver of a dead-letter queue at once"},
+
+		{method: "GET", path: "/outbox", action: "ViewOutbox", server: true, needs: hasAlarms,
+			operation: does((*call).outboxes),
+			summary:   "List the outboxes whose relays report to this server"},
 
 		{method: "POST", path: "/backup", action: "Backup", server: true, reads: true,
 			needs:     hasBackup,
@@ -139,8 +169,11 @@ func init() {
 }
 
 // What the configuration of a handler may lack.
-func hasAlarms(h *Handler) bool  { return h.cfg.Monitor != nil }
-func hasBackup(h *Handler) bool  { return h.cfg.Backup != nil }
+func hasAlarms(h *Handler) bool { return h.cfg.Monitor != nil }
+func hasBackup(h *Handler) bool { return h.cfg.Backup != nil }
+func hasRedrivers(h *Handler) bool {
+	return h.cfg.Broker != nil && h.cfg.Redrivers != nil
+}
 func hasCluster(h *Handler) bool { return h.control != nil }
 func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }
 func hasSessions(h *Handler) bool {
@@ -163,5 +196,14 @@ func aboutAlarm(_ *call, in any) (about, text string) {
 		text = "ended"
 	}
 	return alarm.Alarm, text
+}
+func aboutRedriver(_ *call, in any) (about, text string) {
+	if pause, ok := in.(pauseRedriverIn); ok {
+		return pause.Queue, "paused: " + cmp.Or(pause.Reason, "no reason given")
+	}
+	return in.(redriverIn).Queue, "resumed"
+}
+func aboutStep(_ *call, in any) (about, text string) {
+	return in.(redriverIn).Queue, "took a step"
 }
 func aboutAction(_ *call, in any) (about, text string) { return in.(actionIn).Action, "" }

@@ -3,6 +3,8 @@ package v1
 import (
 	"cmp"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,27 +16,41 @@ import (
 
 // A filter says which messages a task takes: those that fit all of its parts. [TASK-1]
 type filter struct {
-	ID          string            `json:"id,omitempty" doc:"message id or lineage id"`
-	Group       string            `json:"group,omitempty" doc:"message group"`
-	Source      string            `json:"source,omitempty" doc:"the queue that the messages came from"`
+	ID          part              `json:"id,omitempty" doc:"message id or lineage id"`
+	Group       part              `json:"group,omitempty" doc:"message group"`
+	Source      part              `json:"source,omitempty" doc:"the queue that the messages came from"`
 	From        *time.Time        `json:"from,omitempty" doc:"sent at this time or later"`
 	Before      *time.Time        `json:"before,omitempty" doc:"sent before this time"`
 	ReceivesMin uint64            `json:"receivesMin,omitempty"`
 	ReceivesMax uint64            `json:"receivesMax,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty" doc:"user attributes with their values"`
-	Text        string            `json:"text,omitempty" doc:"a part of the body"`
-	Kind        string            `json:"kind,omitempty" doc:"kind of the reason, from /v1/queues/{queue}/reasons"`
-	Reason      string            `json:"reason,omitempty" doc:"a part of the reason why the message failed"`
-	Outcome     string            `json:"outcome,omitempty" enum:"deleted,expired,dead_lettered,moved,parked,replaced,removed" doc:"of a replay; from and before are then when it ended"`
-	Key         string            `json:"key,omitempty" doc:"of a replay: key of the work"`
+	Text        part              `json:"text,omitempty" doc:"a part of the body"`
+	Kind        part              `json:"kind,omitempty" doc:"kind of the reason, from /v1/queues/{queue}/reasons"`
+	Reason      part              `json:"reason,omitempty" doc:"a part of the reason why the message failed"`
+	Outcome     part              `json:"outcome,omitempty" enum:"deleted,expired,dead_lettered,moved,parked,replaced,removed" doc:"of a replay; from and before are then when it ended"`
+	Key         part              `json:"key,omitempty" doc:"of a replay: key of the work"`
+}
+
+// A part of a filter is a text. An empty one would take every message, where its sender, such as a
+// script without its variable, means few.
+type part string
+
+func (p *part) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, (*string)(p)); err != nil {
+		return err
+	}
+	if *p == "" {
+		return errors.New("a part of the filter is empty: leave it out to take messages with any")
+	}
+	return nil
 }
 
 // ofEngine returns the filter as the engine has it.
 func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 	if f.ID != "" {
-		id, err := hex.DecodeString(strings.ReplaceAll(f.ID, "-", ""))
+		id, err := hex.DecodeString(strings.ReplaceAll(string(f.ID), "-", ""))
 		if err != nil || len(id) != len(in.ID) {
-			return in, errValue("id", f.ID, "a message id or a lineage id")
+			return in, errValue("id", string(f.ID), "a message id or a lineage id")
 		}
 		in.ID = [16]byte(id)
 	}
@@ -44,8 +60,8 @@ func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 	if f.Before != nil {
 		in.To = f.Before.UnixMilli()
 	}
-	in.Group, in.Source, in.Text = f.Group, f.Source, f.Text
-	in.Kind, in.Reason, in.Key = f.Kind, f.Reason, f.Key
+	in.Group, in.Source, in.Text = string(f.Group), string(f.Source), string(f.Text)
+	in.Kind, in.Reason, in.Key = string(f.Kind), string(f.Reason), string(f.Key)
 	if err := f.readOutcome(&in); err != nil {
 		return in, err
 	}
@@ -62,12 +78,13 @@ func shownFilter(in *engine.TaskFilter) *filter {
 	if in.All() {
 		return nil
 	}
-	f := &filter{Group: in.Group, Source: in.Source[strings.LastIndex(in.Source, ":")+1:],
-		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax, Text: in.Text,
-		Kind: in.Kind, Reason: in.Reason, Outcome: in.Outcome.String(), Key: in.Key,
+	f := &filter{Group: part(in.Group), Text: part(in.Text), Key: part(in.Key),
+		Source:      part(in.Source[strings.LastIndex(in.Source, ":")+1:]),
+		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax,
+		Kind: part(in.Kind), Reason: part(in.Reason), Outcome: part(in.Outcome.String()),
 		Attributes: make(map[string]string)}
 	if in.ID != [16]byte{} {
-		f.ID = engine.MessageID(in.ID).String()
+		f.ID = part(engine.MessageID(in.ID).String())
 	}
 	f.From, f.Before = timeOf(in.From), timeOf(in.To)
 	for _, a := range in.Attributes {

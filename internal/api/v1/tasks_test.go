@@ -189,7 +189,7 @@ func TestTasksRefused(t *testing.T) {
 		{"/tasks", `{"queue":"dead","do":"move","filter":{"colour":"x"}}`, 400, "colour"},
 		{"/tasks", `{"queue":"dead","do":"move","filter":{"from":"2026-01-02T00:00:00Z","before":"2026-01-01T00:00:00Z"}}`, 400, "later than from"},
 		{"/tasks/count", `{"queue":"dead","after":"x"}`, 400, "not a place"},
-		{"/tasks/count", `{"queue":"dead","to":"none"}`, 404, "does not exist"},
+		{"/tasks/count", `{"queue":"dead","to":"none"}`, 400, "no such queue"},
 		{"/tasks/count", `{"queue":"dead","order":"random"}`, 400, "oldest or newest"},
 		{"/tasks", `{"queue":"dead","do":"move","order":"random"}`, 400, "oldest or newest"},
 		{"/tasks", `{"queue":"dead","do":"move","delayMs":900001}`, 400, "between 0 and 900000"},
@@ -299,6 +299,43 @@ func TestReceivedMessageIsMoved(t *testing.T) {
 	} {
 		if status, text := w.ask("POST", "/v1/replace", "application/json", tt.body); status < 400 || !strings.Contains(text, tt.part) {
 			t.Errorf("%s: got %d %s, want %s", tt.body, status, text, tt.part)
+		}
+	}
+}
+
+// A caller that may only nack writes no attribute of a dead letter. Its message stays, and it can
+// move it with a reason. [NACK-22]
+func TestTrailTakesTheRightToSend(t *testing.T) {
+	k := newKeyed(t, keyOf("TQNACK01", "tenaq:Nack", ""),
+		`{"id": "TQSENDS1", "secret": "the-secret-of-TQSENDS1", "allow": ["tenaq:Nack", "sqs:SendMessage"]}`)
+	k.addLetters(t, 0)
+	orders, dead := engine.QueueName{Account: account, Name: "orders"}, engine.QueueName{Account: account, Name: "dead"}
+	for _, tt := range []struct{ key, trail, code string }{
+		{"TQNACK01", "v=1&key=order-17&redrives=9", "AccessDenied"},
+		{"TQNACK01", "", ""},
+		{"TQSENDS1", "v=1&key=order-17&redrives=9", ""},
+	} {
+		k.do(t, &engine.SendMessage{Queue: orders, Draft: engine.NewDraft(engine.Entry{Body: engine.Text{Value: "a", Set: true}})})
+		receive := &engine.ReceiveMessage{Queue: orders, Visibility: engine.Int{Value: 60, Set: true}}
+		k.do(t, receive)
+		m := &receive.Messages[0]
+		h := k.cfg.Sealer.AppendSeal(nil, handle.Handle{Incarnation: receive.Incarnation, Space: m.Space, Seq: m.Seq,
+			Generation: m.Generation, Received: m.Received})
+		body := `{"entries":[{"receiptHandle":"` + string(h) + `","verdict":"poison","text":"sick","trail":"` + tt.trail + `"}]}`
+		status, text := k.as(t, "key "+tt.key, "POST", "/v1/queues/orders/nack", body)
+		var told nackOutcomes
+		if err := json.Unmarshal([]byte(text), &told); err != nil || status != 200 || len(told.Outcomes) != 1 || told.Outcomes[0].Code != tt.code {
+			t.Fatalf("%s with the trail %q: got %d %s, want %q", tt.key, tt.trail, status, text, tt.code)
+		}
+		letters := &engine.ReceiveMessage{Queue: dead}
+		k.do(t, letters)
+		if want := tt.code == ""; (len(letters.Messages) == 1) != want {
+			t.Fatalf("%s with the trail %q: %d dead letters", tt.key, tt.trail, len(letters.Messages))
+		} else if want {
+			c, _ := k.broker.ReadContent(letters.Messages[0])
+			if got := strings.Contains(fmt.Sprint(c.Attributes), "redrives=9"); got != (tt.trail != "") {
+				t.Errorf("%s: the dead letter has %v", tt.key, c.Attributes)
+			}
 		}
 	}
 }

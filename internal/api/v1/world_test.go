@@ -26,6 +26,9 @@ type world struct {
 	broker *broker.Broker
 }
 
+// newDoor is open.
+func newDoor() *auth.Door { return auth.New(auth.Config{Account: account, Sessions: true}) }
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	b, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
@@ -40,7 +43,7 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(func() { stop(); running.Wait() })
 	logger := slog.New(slog.DiscardHandler)
 	return &world{Handler: New(Config{
-		Broker: b, Door: auth.New(auth.Config{Account: account, Sessions: true}), Policies: auth.NewPolicies(b, logger),
+		Broker: b, Door: newDoor(), Policies: auth.NewPolicies(b, logger),
 		Intake: intake.New(intake.Config{Polls: func() int64 { return 0 }}), Logger: logger,
 		Sealer: handle.New(make([]byte, handle.KeySize)),
 	}), t: t, broker: b}
