@@ -42,6 +42,7 @@ func (s *server) depth(queue string) string {
 
 // From an empty server to a message in a queue, and the same again, changed. [CONSOLE-15]
 func TestCreateAndSend(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	b := s.open(t, "")
 	b.sees("There is no queue yet")
@@ -83,6 +84,7 @@ func TestCreateAndSend(t *testing.T) {
 // A body with other line ends than a browser has is sent again as it was, and a body that the
 // server refuses stays in the dialog with the reason. [CONSOLE-6]
 func TestSendLikeThis(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("lines.fifo", object{"FifoQueue": "true", "ContentBasedDeduplication": "false"}, nil)
 	const body = "a\r\nb\rc\n\u202e"
@@ -108,14 +110,23 @@ func TestSendLikeThis(t *testing.T) {
 // A queue is paused, resumed, changed, tagged, purged and deleted. What cannot be undone asks for
 // its name. [CONSOLE-15, CONSOLE-16]
 func TestQueueActions(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
-	b := s.open(t, "#/q/mails")
+	s.ask("TagQueue", object{"QueueUrl": s.url("returns"), "Tags": object{"tenaq:paused": "true"}}, nil)
+	b := s.open(t, "#/?only=paused")
+	b.until("the paused queue is marked, and no other is shown", `document.querySelectorAll("a[data-row]").length === 1 && document.querySelector("a[data-row]").parentElement.innerText.replace(/\s+/g, "") === "returnspaused"`)
+	b.goTo("#/q/mails")
+	var shown struct{ Paused bool }
 	b.click("button", "Pause delivery")
 	b.sees("delivery is paused")
 	if got := s.receive("mails", nil); len(got) > 0 {
 		t.Errorf("a paused queue delivers %d messages", len(got))
 	}
 	b.judged("paused")
+	s.ask("/v1/queues/mails", nil, &shown)
+	if !shown.Paused {
+		t.Error("GET /v1/queues/mails does not say that the queue is paused")
+	}
 	b.click(".toast button", "Undo")
 	b.until("it is resumed", `!document.body.innerText.includes("delivery is paused") && [...document.querySelectorAll("button")].some((e) => e.innerText === "Pause delivery")`)
 	s.logged("TagQueue", "mails")
@@ -128,7 +139,11 @@ func TestQueueActions(t *testing.T) {
 	b.submit()
 	b.sees("(77 s)")
 	b.asks("button", "Set a tag", "Set a tag of mails")
+	b.fill("Key", "a=b")
+	eval[bool](b, `(document.querySelector("dialog[open] details.same").open = true)`)
+	b.sees("The command takes no key with an equals sign.")
 	b.fill("Key", "tenaq:history")
+	b.shows("tenaq queue tag mails 'tenaq:history='")
 	b.fill("Value", "nonsense")
 	b.submit()
 	b.until("a refusal stays in the dialog", `document.querySelector("dialog[open] .problem")`)
@@ -154,7 +169,7 @@ func TestQueueActions(t *testing.T) {
 	}
 	b.judged("purge")
 	b.press("\x1b")
-	b.until("closed", `!document.querySelector("dialog[open]")`)
+	b.closes()
 	if got := s.depth("mails"); got != "12 0 0" {
 		t.Errorf("before a purge the queue has %s", got)
 	}
@@ -178,6 +193,7 @@ func TestQueueActions(t *testing.T) {
 // Dead letters of one kind go back, are parked, moved, corrected and deleted: first they are
 // counted, and then a task takes no more than that. [CONSOLE-15, CONSOLE-16]
 func TestTriage(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	b := s.open(t, "#/q/orders-dlq/dead")
 	kind := func(text string) {
@@ -194,10 +210,12 @@ func TestTriage(t *testing.T) {
 	}
 	kind("CardDeclined")
 	b.judged("triage")
-	b.size(1200, 620)
-	b.shoot("picture") // of the README: docs/console.png
-	b.size(1920, 1080)
+	b.picture("console")
 	b.asks(".kindbody button", "Edit and send one", "Edit and send")
+	b.sees("Nothing is changed yet")
+	if !eval[bool](b, `document.querySelector("dialog[open] button[type=submit]").disabled`) {
+		t.Error("a message is replaced by the same one")
+	}
 	b.fill("Body", `{"order": 1}`)
 	b.shows("tenaq dead edit orders-dlq")
 	b.judged("edit")
@@ -270,6 +288,7 @@ func TestTriage(t *testing.T) {
 
 // A task that runs is cancelled: what it has done stays, and so does what it has not. [CONSOLE-15]
 func TestCancelTask(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	for i := range 30 {
@@ -293,7 +312,8 @@ func TestCancelTask(t *testing.T) {
 
 // An alarm is acknowledged, and silenced with a way back. [CONSOLE-15]
 func TestAlarmActions(t *testing.T) {
-	s := serve(t, nil, "--alarm-minute", "1s")
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "1s", "--alarm-pages", "https://docs.example.com/{kind}.html")
 	s.create("orders-dlq", nil, nil)
 	s.create("orders", object{"RedrivePolicy": redriveTo("orders-dlq", 1), "VisibilityTimeout": "0"}, nil)
 	s.send("orders", "x", nil)
@@ -301,6 +321,7 @@ func TestAlarmActions(t *testing.T) {
 	s.receive("orders", nil)
 	b := s.open(t, "#/alarms")
 	b.until("there is an alarm", `document.querySelector(".alarmbox.raised")`)
+	b.until("it leads to its page", `document.querySelector('.alarmbox a[href="https://docs.example.com/dead-letters.html"]')`)
 	b.judged("alarm")
 	b.asks("button", "Silence", "Silence alarms")
 	b.fill("For", "90m")
@@ -351,6 +372,7 @@ func TestAlarmActions(t *testing.T) {
 
 // The search finds work by a message id, a lineage id and a key, and shows its life.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	b := s.open(t, "")
 	b.sees("invoices.fifo")
@@ -382,6 +404,7 @@ func TestTrace(t *testing.T) {
 
 // What a person types or what a queue contains stays text in the dialogs. [CONSOLE-6]
 func TestHostileDialogs(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("hostile", nil, nil)
 	lines := corpus(t)
@@ -392,7 +415,7 @@ func TestHostileDialogs(t *testing.T) {
 		b.until("the body is there", `document.querySelector("dialog[open] textarea")`)
 		b.harmless(d[0])
 		b.press("\x1b")
-		b.until("closed", `!document.querySelector("dialog[open]")`)
+		b.closes()
 	}
 	b.goTo("#/q/hostile/settings")
 	for _, line := range lines {
@@ -401,7 +424,7 @@ func TestHostileDialogs(t *testing.T) {
 		b.fill("Value", line)
 		b.harmless(line)
 		b.press("\x1b")
-		b.until("closed", `!document.querySelector("dialog[open]")`)
+		b.closes()
 	}
 	for i, line := range lines[:8] {
 		b.goTo("#/trace/" + strings.ReplaceAll(strings.ReplaceAll(line, "%", "%25"), "/", "%2F"))
@@ -413,6 +436,7 @@ func TestHostileDialogs(t *testing.T) {
 // The five jobs of the console are done with the keyboard alone: keys are pressed, and nothing is
 // clicked.
 func TestActByKeyboard(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	b := s.open(t, "#/q/mails")
 	// on moves the focus with Tab until it is on what has a text

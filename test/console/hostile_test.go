@@ -44,6 +44,7 @@ func (b *tab) harmless(where string) {
 // What a message contains stays text, wherever the console shows it: nothing runs, nothing is
 // loaded, nothing becomes a link. [CONSOLE-6]
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	lines := corpus(t)
 	s.create("hostile-dlq", nil, nil)
@@ -132,6 +133,7 @@ func must(text []byte, err error) []byte {
 // The policy of the page stops what its scripts would do wrong: code from text, markup from text,
 // inline scripts, other hosts. [CONSOLE-4]
 func TestPolicy(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	b := s.open(t, "")
 	b.sees("There is no queue yet")
@@ -172,6 +174,7 @@ func TestPolicy(t *testing.T) {
 // A link on a page of another origin opens the console, but that page can neither frame it nor read
 // or change anything. [CONSOLE-5]
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -206,6 +209,7 @@ func TestElsewhere(t *testing.T) {
 
 // Without scripts the page names the commands. [CONSOLE-2]
 func TestNoScript(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	b := s.blank(t)
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {

@@ -78,6 +78,7 @@ func (b *tab) judged(name string) {
 // Every page keeps the rules of WCAG 2.2 AA and fits, in both schemes, on a phone and on a large
 // screen. None changes anything. [CONSOLE-4, CONSOLE-8]
 func TestPages(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	before := s.state()
 	b := s.open(t, "")
@@ -112,6 +113,9 @@ func TestPages(t *testing.T) {
 			b.sees("dead park orders-dlq")
 		}
 		b.judged(p.name)
+		if p.name == "overview" {
+			b.picture("console-overview")
+		}
 	}
 	b.goTo("#/q/orders-dlq/dead")
 	b.sees("CardDeclined")
@@ -147,6 +151,7 @@ func (s *server) state() string {
 
 // A server without queues says how to begin.
 func TestFirstUse(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	b := s.open(t, "")
 	b.sees("There is no queue yet")

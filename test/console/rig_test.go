@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,25 +29,22 @@ import (
 
 	"tenaq/internal/child"
 	"tenaq/internal/testing/built"
+	"tenaq/internal/testing/proof"
 )
 
-var buildDir string
-
 func TestMain(m *testing.M) {
-	var err error
-	if buildDir, err = os.MkdirTemp("", "tenaq-console-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	flag.Parse()
+	parallel := false
+	flag.Visit(func(f *flag.Flag) { parallel = parallel || f.Name == "test.parallel" })
+	if !parallel {
+		_ = flag.Set("test.parallel", "6") // most of the time a test waits for its page
 	}
-	code := m.Run()
+	code := built.Tests(m)
 	if shared.end != nil {
 		shared.end()
 	}
-	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
-
-var program = sync.OnceValues(func() (string, error) { return built.Program(buildDir) })
 
 // chromium finds the browser. Without one the tests are skipped, or fail where all are required.
 func chromium(t *testing.T) string {
@@ -56,11 +54,7 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	const missing = "no Chromium: install the Debian package chromium-headless-shell"
-	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip("SKIPPED: " + missing)
+	proof.Missing(t, "no Chromium: install the Debian package chromium-headless-shell")
 	return ""
 }
 
@@ -81,12 +75,14 @@ type server struct {
 // serve starts a server.
 func serve(t *testing.T, env []string, args ...string) *server {
 	t.Helper()
+	return serveFrom(t, t.TempDir(), env, args...)
+}
+
+// serveFrom starts a server whose data are in a folder.
+func serveFrom(t *testing.T, dir string, env []string, args ...string) *server {
+	t.Helper()
 	chromium(t)
-	bin, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := child.New(child.Config{Program: bin, Dir: t.TempDir(), Args: args, Env: env})
+	s, err := child.New(child.Config{Program: built.Program(t), Dir: dir, Args: args, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +93,7 @@ func serve(t *testing.T, env []string, args ...string) *server {
 	return &server{s, t}
 }
 
-var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // ask makes a request of /v1, or of SQS when path is the name of an action.
 func (s *server) ask(path string, in, out any) {
@@ -349,6 +345,14 @@ func (b *tab) scheme(name string) {
 	if err := setScheme(b.ctx, name); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// picture shoots a picture of the README, which is in docs under this name.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	b.size(1200, 620)
+	b.shoot(name)
+	b.size(1920, 1080)
 }
 
 // shoot writes a screenshot if a folder is named for them.

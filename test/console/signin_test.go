@@ -52,6 +52,12 @@ func (b *tab) asks(selector, text, title string) {
 	b.until("the dialog "+title, fmt.Sprintf(`document.querySelector("dialog[open] h2")?.innerText.includes(%s)`, quoted(title)))
 }
 
+// closes waits until no dialog is open and the page knows it. A click before that opens none.
+func (b *tab) closes() {
+	b.t.Helper()
+	b.until("the dialog closes", `!document.querySelector("dialog[open], dialog.act, dialog .commands")`)
+}
+
 // submit waits until the dialog, or the form of the page, can be sent, and sends it.
 func (b *tab) submit() {
 	b.t.Helper()
@@ -70,6 +76,7 @@ func (b *tab) signIn(id, secret string) {
 // Where requests must be signed, a person signs in with a key. The browser keeps no secret. The
 // session survives a reload and ends at sign-out. [CONSOLE-7, CONSOLE-10, CONSOLE-13]
 func TestSignIn(t *testing.T) {
+	t.Parallel()
 	s, path := keyed(t, opsKey(`"*"`))
 	b := s.open(t, "#/health")
 	b.sees("This server requires an access key")
@@ -107,6 +114,7 @@ func TestSignIn(t *testing.T) {
 // of the console, and sends the cookie along with its requests. It can do nothing with either.
 // [CONSOLE-11]
 func TestOtherPort(t *testing.T) {
+	t.Parallel()
 	s, _ := keyed(t, opsKey(`"*"`))
 	seen := make(chan string, 100)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,6 +196,7 @@ func setCookie(ctx context.Context, name, value, url string) error {
 // Where the console is read-only, or the key lacks a right, the buttons are absent, and the server
 // refuses what a page asks for all the same. [CONSOLE-14]
 func TestNoRight(t *testing.T) {
+	t.Parallel()
 	const looks = `"tenaq:List*", "tenaq:Get*", "tenaq:Peek*", "tenaq:Search*"`
 	for _, test := range []struct {
 		name, allow string

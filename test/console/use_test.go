@@ -25,12 +25,13 @@ func manyQueues() int {
 // The list of very many queues is searched, sorted and paged in the server: a page of it has few
 // nodes, and its end is one jump away.
 func TestManyQueues(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	n := manyQueues()
 	var creating sync.WaitGroup
-	for worker := range 16 {
+	for worker := range 64 {
 		creating.Go(func() {
-			for i := worker; i < n; i += 16 {
+			for i := worker; i < n; i += 64 {
 				s.create(many(i), nil, nil)
 			}
 		})
@@ -67,6 +68,7 @@ func TestManyQueues(t *testing.T) {
 // A message is read as it was sent, by a link to it, in few clicks; receives are not counted.
 // [CONSOLE-8]
 func TestMessage(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	b := s.open(t, "#/q/orders/messages?state=delayed")
 	b.click("a[data-row]", "")
@@ -96,6 +98,7 @@ func TestMessage(t *testing.T) {
 
 // The charts and figures follow what happens, without a reload.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	b := s.open(t, "#/q/orders")
@@ -122,6 +125,7 @@ func TestLive(t *testing.T) {
 // A server that dies leaves a banner, and the page is right again by itself when the server is
 // back. [CONSOLE-9]
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	s.send("orders", "one", nil)
@@ -153,6 +157,7 @@ func TestRestart(t *testing.T) {
 
 // Everything is reached by the keyboard alone.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	s := newShop(t)
 	b := s.open(t, "")
 	b.sees("invoices.fifo")
@@ -175,7 +180,7 @@ func TestKeyboard(t *testing.T) {
 	b.until("commands", `document.querySelector("dialog[open]")`)
 	b.press("g", "a") // not behind a dialog
 	b.press("\x1b")
-	b.until("closed", `!document.querySelector("dialog[open]")`)
+	b.closes()
 	for key, hash := range map[string]string{"a": "#/alarms", "t": "#/tasks", "l": "#/log", "h": "#/health", "o": "#/"} {
 		b.press("g", key)
 		b.until("g "+key, `location.hash === `+quoted(hash))

@@ -4,7 +4,8 @@
 import { Fragment, h, type ComponentChildren } from "preact";
 import { signal } from "@preact/signals";
 import type { Silence } from "./api.gen";
-import { post } from "./api";
+import { sender, type Sender } from "./api";
+import { CommandList, type Same } from "./commands";
 import { say, T } from "./parts";
 import { epoch, link, route } from "./state";
 
@@ -17,10 +18,13 @@ export const close = () => (open.value = null);
 export interface Said {
   text: string;
   bad?: boolean;
-  undo?: () => Promise<unknown>;
+  undo?: (send: Sender) => Promise<unknown>;
   where?: [path: string[], label: string]; // it can be taken back later
   link?: [address: string, label: string];
+  same?: Same;
 }
+
+export type Change<T = unknown> = (send: Sender) => Promise<T>;
 
 const said = signal<Said | null>(null);
 let timer = 0;
@@ -42,28 +46,33 @@ export function tell(what: Said): void {
   }, undoFor);
 }
 
-// attempt carries out what needs no question, and says how it went.
-export async function attempt(what: () => Promise<unknown>, done: Said): Promise<void> {
+// attempt carries out what needs no question, and says how it went and which command does the same.
+export async function attempt(same: Same | null, what: Change, done: Said): Promise<boolean> {
   try {
-    await what();
+    await what(sender);
     epoch.value++;
-    tell(done);
+    tell(same ? { ...done, same } : done);
+    return true;
   } catch (e) {
     tell({ text: (e as Error).message, bad: true });
+    return false;
   }
 }
 
-export const endSilence = (match: string) => post("/alarms/silence", { match, for: "0s" });
+// carryOut carries out what a dialog has asked about.
+export const carryOut = <T,>(what: Change<T>): Promise<T> => what(sender);
+
+export const endSilence = (match: string): Change => (send) => send.post("/alarms/silence", { match, for: "0s" });
 
 // silenceAgain brings back a silence, for as long as it would have lasted.
-export const silenceAgain = (s: Silence) => post("/alarms/silence",
+export const silenceAgain = (s: Silence): Change => (send) => send.post("/alarms/silence",
   { match: s.match, for: `${Math.max(0, Date.parse(s.until) - Date.now())}ms`, ...(s.reason ? { reason: s.reason } : {}) });
 
 export function Toast() {
   const s = said.value;
   if (!s) return null;
-  const undo = () => attempt(s.undo!, { text: "Undone." });
-  return <div class={"toast" + (s.bad ? " bad" : "")} role={s.bad ? "alert" : "status"}><span><T text={s.text} /></span>
+  const undo = () => attempt(null, s.undo!, { text: "Undone." });
+  return <div class={"toast" + (s.bad ? " bad" : "")} role={s.bad ? "alert" : "status"}><div><T text={s.text} />{s.same && <CommandList list={[s.same]} />}</div>
     {s.link && <a href={s.link[0]}>{s.link[1]}</a>}
     {s.undo && <button type="button" class="small" onClick={undo}>Undo</button>}
     <button type="button" class="small" aria-label="Dismiss" onClick={() => (said.value = null)}>×</button></div>;

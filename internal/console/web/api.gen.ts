@@ -35,6 +35,12 @@ export interface Attribute {
   value?: string;
 }
 
+export interface BreakerSpan {
+  from: string | null;
+  state: "CLOSED" | "OPEN" | "HALF_OPEN";
+  to: string | null;
+}
+
 export interface Bye {
   reason: string;
   retryMs: number;
@@ -81,6 +87,12 @@ export interface Claim {
   state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
 }
 
+export interface ClaimList {
+  claims: ClaimView[];
+  looked: number;
+  next?: string;
+}
+
 export interface ClaimView {
   ageMs: number;
   attempts: number;
@@ -95,7 +107,7 @@ export interface ClaimView {
   remainingMs?: number;
   result?: string;
   resultBase64?: string;
-  state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked";
+  state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
   takenOver?: ClaimView;
 }
 
@@ -195,6 +207,11 @@ export interface GroupList {
   next?: string;
 }
 
+export interface HeldGroup {
+  groupId: string;
+  queue: string;
+}
+
 export interface Hello {
   instance: string;
   periodMs: number;
@@ -215,6 +232,7 @@ export interface KeptList {
 export interface Kind {
   count: number;
   first: string | null;
+  holding?: number;
   kind: string;
   last: string | null;
   reason: string;
@@ -263,10 +281,12 @@ export interface Message {
   firstSent: string | null;
   generation: number;
   groupId?: string;
+  holds?: HeldGroup;
   key?: string;
   kind?: string;
   lastReceive?: string;
   lineageId: string;
+  mark?: string;
   messageId: string;
   place: string;
   queue?: string;
@@ -289,6 +309,19 @@ export interface MessageFate {
 export interface MessageList {
   messages: Message[];
   next?: string;
+}
+
+export interface Outbox {
+  due: number | null;
+  name: string;
+  oldestDueMs: number;
+  parked: number | null;
+  pending: number | null;
+  reported: string | null;
+}
+
+export interface OutboxList {
+  outboxes: Outbox[];
 }
 
 export interface Outcome {
@@ -348,6 +381,7 @@ export interface Queue {
   inFlight: number;
   name: string;
   oldestAgeMs: number;
+  paused?: boolean;
   rates?: Rates;
   url: string;
   visible: number;
@@ -366,6 +400,7 @@ export interface QueueDetail {
   inFlight: number;
   name: string;
   oldestAgeMs: number;
+  paused?: boolean;
   rates?: Rates;
   tags: { [name: string]: string };
   url: string;
@@ -409,6 +444,64 @@ export interface RecordList {
   records: (Record | null)[];
 }
 
+export interface Redriver {
+  error?: string;
+  flags: string[];
+  history: BreakerSpan[];
+  parking: string;
+  paused?: string;
+  queue: string;
+  records: string;
+  schedule: string;
+  state?: RedriverState;
+  step?: RedriverStep;
+  target?: string;
+}
+
+export interface RedriverBreaker {
+  changed: string | null;
+  failures: number;
+  halfOpenAt?: string;
+  state: "CLOSED" | "OPEN" | "HALF_OPEN";
+  successes: number;
+}
+
+export interface RedriverKind {
+  breaker: RedriverBreaker;
+  kind: string;
+  last: string | null;
+  messages: number;
+  reason: string;
+}
+
+export interface RedriverList {
+  redrivers: Redriver[];
+}
+
+export interface RedriverState {
+  breaker: RedriverBreaker;
+  canaries: number;
+  deadLetters: number;
+  drainMs: number | null;
+  failed: number;
+  kinds: RedriverKind[];
+  oldestMs: number | null;
+  onTheWay: number;
+  parked: number;
+  rate: number;
+  rateDoubles: boolean;
+  redriven: number;
+  retentionMs: number;
+  succeeded: number;
+  warnings: string[];
+}
+
+export interface RedriverStep {
+  ended: string | null;
+  error?: string;
+  next: string | null;
+}
+
 export interface Registration {
   ageMs: number | null;
   attempts: number;
@@ -449,6 +542,7 @@ export interface ShownAlarm {
   commands?: string[];
   description?: string;
   name: string;
+  page?: string;
   queue?: string;
   reason: string;
   shipped: boolean;

@@ -1,7 +1,7 @@
 // Requests to /v1, relative to the page: there is no base path to configure.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Problem, Session } from "./api.gen";
+import type { Problem, Session, TaskCount } from "./api.gen";
 import { answered, epoch, paused, proof, refused, server, unanswered, visible } from "./state";
 
 export const base = new URL("../v1", location.href.split("#")[0]).href;
@@ -61,16 +61,20 @@ function signedOut(why: string): void {
   refused.value ||= why;
 }
 
-// post sends what changes something, and questions that need a body.
-export async function post<T>(path: string, body: unknown): Promise<T> {
+async function post<T>(path: string, body: unknown): Promise<T> {
   const response = await request(path, {}, {
     method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
   });
   return response.json() as Promise<T>;
 }
 
-// act carries out an action of SQS. [V1-14]
-export const act = <T = unknown>(action: string, body: unknown): Promise<T> => post<T>("/do/" + action, body);
+// countOf asks what a task would take.
+export const countOf = (body: unknown) => post<TaskCount>("/tasks/count", body);
+
+// A Sender sends what changes something; act carries out an action of SQS [V1-14]. Only act.tsx uses
+// it, so that nothing is changed without the command that does the same. [CONSOLE-15]
+export const sender = { post, act: <T = unknown>(action: string, body: unknown): Promise<T> => post<T>("/do/" + action, body) };
+export type Sender = typeof sender;
 
 // signIn begins a session. The secret is sent once and kept nowhere. [CONSOLE-10]
 export async function signIn(id: string, secret: string, token: string): Promise<void> {

@@ -2,18 +2,19 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, Message, QueueDetail, Task, TaskCount } from "./api.gen";
-import { act, get, post } from "./api";
-import { close, endSilence, silenceAgain, tell, type Said } from "./act";
-import { cmd, CommandList, v, type Command, type Word } from "./commands";
+import type { AlarmList, Attribute, ClaimView, Message, QueueDetail, Redriver, Task, TaskCount } from "./api.gen";
+import { countOf, get } from "./api";
+import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
+import { CommandList, inLedger, inRecords, same, v, type Same, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
 import { T } from "./parts";
 import { epoch, go, link } from "./state";
 
-// Act is a dialog with one action. What the action returns is said when the dialog has closed.
-export function Act({ title, label, danger, ready = true, commands, act, children }: {
-  title: string; label: string; danger?: boolean; ready?: boolean; commands?: Command[];
-  act(): Promise<Said | void>; children?: ComponentChildren;
+// Act is a dialog with one action, and with the command that does the same; null while there is none
+// to carry out. What the action returns is said when the dialog has closed.
+export function Act({ title, label, danger, ready = true, same, act, children }: {
+  title: string; label: string; danger?: boolean; ready?: boolean; same: Same | null;
+  act: Change<Said | void>; children?: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null), shown = useRef(true);
   const [error, fail] = useState(""), [busy, setBusy] = useState(false);
@@ -28,11 +29,11 @@ export function Act({ title, label, danger, ready = true, commands, act, childre
   }, []);
   const submit = async (e: Event) => {
     e.preventDefault();
-    if (busy || !ready) return;
+    if (busy || !ready || !same) return;
     setBusy(true);
     fail("");
     try {
-      const done = await act();
+      const done = await carryOut(act);
       close();
       epoch.value++;
       if (done) tell(done);
@@ -46,9 +47,9 @@ export function Act({ title, label, danger, ready = true, commands, act, childre
       <header><h2 id="act-title"><T text={title} /></h2><button type="button" class="small" onClick={close}>Close</button></header>
       {children}
       {error && <p class="problem" role="alert"><T text={error} /></p>}
-      {commands && <details class="same"><summary>&gt;_ The same in a terminal</summary><CommandList list={commands} /></details>}
+      {same && <details class="same"><summary>&gt;_ The same in a terminal</summary><CommandList list={[same]} /></details>}
       <footer><button type="button" onClick={close}>Cancel</button>
-        <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || !ready}>{busy ? "Working…" : label}</button></footer>
+        <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || !ready || !same}>{busy ? "Working…" : label}</button></footer>
     </form>
   </dialog>;
 }
@@ -98,6 +99,9 @@ interface Row {
 
 const rowsOf = (of?: Record<string, Attribute>): Row[] => Object.entries(of ?? {}).map(([name, a]) => ({ name, type: a.type, value: a.value ?? "", base64: a.base64 }));
 
+// attribute is a row as commands take it.
+const attribute = (r: Row) => v(`${r.name}${r.type === "String" ? "" : ":" + r.type}=${r.base64 ?? r.value}`);
+
 function Attributes({ rows, set }: { rows: Row[]; set(change: (rows: Row[]) => Row[]): void }) {
   const put = (i: number, to: Partial<Row>) => set((rows) => rows.map((r, n) => (n === i ? { ...r, ...to } : r)));
   return <div class="field"><span>Attributes</span>
@@ -116,15 +120,15 @@ export function Send({ queue, fifo, like }: { queue: string; fifo: boolean; like
   const [body, setBody] = useState(like ? was : '{"id": 1}');
   const [rows, setRows] = useState(rowsOf(like?.attributes));
   const [group, setGroup] = useState(like?.groupId ?? ""), [dedup, setDedup] = useState(""), [delay, setDelay] = useState("");
-  const send = async (): Promise<Said> => {
+  const send: Change<Said> = async ({ act }) => {
     const MessageAttributes = Object.fromEntries(rows.map((r) => [r.name, { DataType: r.type, ...(r.base64 === undefined ? { StringValue: r.value } : { BinaryValue: r.base64 }) }]));
     const out = await act<{ MessageId: string }>("SendMessage", { QueueUrl: queue, MessageBody: body, ...(rows.length ? { MessageAttributes } : {}),
       ...(group ? { MessageGroupId: group } : {}), ...(dedup ? { MessageDeduplicationId: dedup } : {}), ...(delay ? { DelaySeconds: Number(delay) } : {}) });
     return { text: `Sent to ${queue}.`, link: [link(["m", out.MessageId]), "Show the message"] };
   };
-  const words: Word[] = ["tenaq", "send", v(queue), v(body), ...rows.filter((r) => r.base64 === undefined).flatMap((r): Word[] => ["--attribute", v(r.type === "String" ? `${r.name}=${r.value}` : `${r.name}:${r.type}=${r.value}`)]),
-    ...(group ? ["--group", v(group)] : []), ...(dedup ? ["--dedup-id", v(dedup)] : []), ...(delay ? ["--delay", delay + "s"] : [])];
-  return <Act title={`Send a message to ${queue}`} label="Send" ready={body !== "" && (!fifo || group !== "")} act={send} commands={[cmd("Send this message", ...words)]}>
+  const words: Word[] = ["tenaq", "send", v(queue), v(body), ...rows.flatMap((r): Word[] => ["--attribute", attribute(r)]),
+    ...(group ? ["--group", v(group)] : []), ...(dedup ? ["--dedup-id", v(dedup)] : []), ...(delay ? ["--delay", Number(delay) + "s"] : [])];
+  return <Act title={`Send a message to ${queue}`} label="Send" ready={body !== "" && (!fifo || group !== "")} act={send} same={same("send", "Send this message", ...words)}>
     {like && <p class="dim">A copy of <span class="mono">{like.messageId.slice(0, 8)}</span>, as a new message. The original stays where it is.</p>}
     <Body value={body} set={setBody} was={was} />
     <Attributes rows={rows} set={setRows} />
@@ -134,15 +138,23 @@ export function Send({ queue, fifo, like }: { queue: string; fifo: boolean; like
   </Act>;
 }
 
+const missing = (queue: string): Promise<boolean> => get("/queues/" + encodeURIComponent(queue)).then(() => false, (e) => {
+  if (e.status === 404) return true;
+  throw e;
+});
+
 // Create creates a queue, and perhaps the one for its dead letters.
 export function Create() {
   const [name, setName] = useState(""), [fifo, setFifo] = useState(false), [dead, setDead] = useState(true), [max, setMax] = useState("5");
   const end = fifo ? ".fifo" : "", full = name && name.replace(/\.fifo$/, "") + end, letters = name.replace(/\.fifo$/, "") + "-dlq" + end;
   const kind = fifo ? { FifoQueue: "true" } : {};
-  const create = async (): Promise<Said> => {
+  const create: Change<Said> = async ({ act }) => {
     let redrive = {};
     if (dead) {
-      await act("CreateQueue", { QueueName: letters, Attributes: { ...kind, MessageRetentionPeriod: "1209600" } });
+      if (await missing(letters)) {
+        if (!await missing(full)) throw new Error(`There is a queue ${full}, and no queue ${letters}: create that first, and set the RedrivePolicy of ${full}.`);
+        await act("CreateQueue", { QueueName: letters, Attributes: { ...kind, MessageRetentionPeriod: "1209600" } });
+      }
       const { arn } = await get<QueueDetail>("/queues/" + encodeURIComponent(letters));
       redrive = { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn, maxReceiveCount: Number(max) }) };
     }
@@ -150,8 +162,8 @@ export function Create() {
     go(link(["q", full]));
     return { text: `Created ${full}.` };
   };
-  return <Act title="Create a queue" label="Create" ready={name !== ""} act={create} commands={[cmd("Create the queue", "tenaq", "queue", "create", v(full || "orders"),
-    ...(dead ? ["--dead-letter", v(letters), "--max-receives", max] : []))]}>
+  return <Act title="Create a queue" label="Create" ready={name !== ""} act={create} same={same("create", "Create the queue", "tenaq", "queue", "create", v(full || "orders"),
+    ...(dead ? ["--dead-letter", v(letters), "--max-receives", String(Number(max))] : []))}>
     <Input name="Name" value={name} set={setName} required wide hint="orders" />
     <label class="check"><input type="checkbox" checked={fifo} onChange={(e) => setFifo(e.currentTarget.checked)} /> FIFO: messages of a group arrive in order</label>
     <label class="check"><input type="checkbox" checked={dead} onChange={(e) => setDead(e.currentTarget.checked)} /><span>Keep messages that fail in <b><T text={name ? letters : "a dead-letter queue"} /></b></span></label>
@@ -163,13 +175,13 @@ export function Create() {
 export function Destroy({ d, purge }: { d: QueueDetail; purge: boolean }) {
   const [text, type] = useState("");
   const n = d.visible + d.inFlight + d.delayed;
-  const destroy = async (): Promise<Said> => {
+  const destroy: Change<Said> = async ({ act }) => {
     await act(purge ? "PurgeQueue" : "DeleteQueue", { QueueUrl: d.name });
     if (!purge) go("#/");
     return { text: purge ? `Purged ${d.name}.` : `Deleted ${d.name}.` };
   };
   return <Act title={purge ? `Purge ${d.name}` : `Delete ${d.name}`} label={purge ? "Delete all messages" : "Delete the queue"} danger ready={text === d.name} act={destroy}
-    commands={[cmd(purge ? "Purge the queue" : "Delete the queue", "tenaq", "queue", purge ? "purge" : "delete", v(d.name), "--yes")]}>
+    same={purge ? same("purge", "Purge the queue", "tenaq", "queue", "purge", v(d.name), "--yes") : same("delete-queue", "Delete the queue", "tenaq", "queue", "delete", v(d.name), "--yes")}>
     <p>{purge ? "This deletes every message of the queue, also those in flight and delayed." : "This deletes the queue with its messages, settings and tags. Its name stays reserved for 60 seconds."} It cannot be undone.</p>
     <p class="counted"><b>{plural(n, "message")}</b> now: {count(d.visible)} visible, {count(d.inFlight)} in flight, {count(d.delayed)} delayed.</p>
     {!purge && d.deadLettersOf && <p class="problem">Dead letters come here from <T text={d.deadLettersOf.join(", ")} />.</p>}
@@ -184,12 +196,12 @@ const settings: [name: string, says: string][] = [["VisibilityTimeout", "hide a 
 export function Settings({ d }: { d: QueueDetail }) {
   const [values, put] = useState<Record<string, string>>(Object.fromEntries(settings.map(([name]) => [name, d.attributes[name] ?? ""])));
   const changed = settings.filter(([name]) => values[name] !== d.attributes[name]).map(([name]) => name);
-  const set = async (): Promise<Said> => {
+  const set: Change<Said> = async ({ act }) => {
     await act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, values[name]])) });
-    return { text: `Changed ${changed.join(", ")}.`, undo: () => act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, d.attributes[name]])) }), where: [["q", d.name, "settings"], "Show the settings"] };
+    return { text: `Changed ${changed.join(", ")}.`, undo: ({ act }) => act("SetQueueAttributes", { QueueUrl: d.name, Attributes: Object.fromEntries(changed.map((name) => [name, d.attributes[name]])) }), where: [["q", d.name, "settings"], "Show the settings"] };
   };
   return <Act title={`Settings of ${d.name}`} label="Change" ready={changed.length > 0} act={set}
-    commands={[cmd("Change the settings", "tenaq", "queue", "set", v(d.name), ...changed.flatMap((name): Word[] => ["--attribute", v(`${name}=${values[name]}`)]))]}>
+    same={same("settings", "Change the settings", "tenaq", "queue", "set", v(d.name), ...changed.flatMap((name): Word[] => ["--attribute", v(`${name}=${values[name]}`)]))}>
     {settings.map(([name, says]) => <Input key={name} name={`${name}: ${says}, in seconds`} type="number" required value={values[name] ?? ""} set={(to) => put({ ...values, [name]: to })} />)}
   </Act>;
 }
@@ -197,25 +209,26 @@ export function Settings({ d }: { d: QueueDetail }) {
 // Tag sets a tag.
 export function Tag({ queue }: { queue: string }) {
   const [key, setKey] = useState(""), [value, setValue] = useState("");
-  const tag = async (): Promise<Said> => {
+  const tag: Change<Said> = async ({ act }) => {
     const { tags } = await get<QueueDetail>("/queues/" + encodeURIComponent(queue)); // the page may be older
     await act("TagQueue", { QueueUrl: queue, Tags: { [key]: value } });
     const before = Object.hasOwn(tags, key) ? tags[key] : undefined;
-    return { text: `Set the tag ${key}.`, where: [["q", queue, "settings"], "Show the tags"], undo: () => before === undefined
+    return { text: `Set the tag ${key}.`, where: [["q", queue, "settings"], "Show the tags"], undo: ({ act }) => before === undefined
       ? act("UntagQueue", { QueueUrl: queue, TagKeys: [key] }) : act("TagQueue", { QueueUrl: queue, Tags: { [key]: before } }) };
   };
-  return <Act title={`Set a tag of ${queue}`} label="Set" ready={key !== ""} act={tag} commands={[cmd("Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`))]}>
+  return <Act title={`Set a tag of ${queue}`} label="Set" ready={key !== ""} act={tag}
+    same={{ ...same("tag", "Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`)), ...(key.includes("=") ? { unlike: "The command takes no key with an equals sign." } : {}) }}>
     <div class="grid"><Input name="Key" value={key} set={setKey} required list={["tenaq:history", "tenaq:max-in-flight", "tenaq:rate"]} /><Input name="Value" value={value} set={setValue} /></div>
   </Act>;
 }
 
 export type Verb = "redrive" | "move" | "park" | "delete";
 
-const verbs: Record<Verb, { title: string; label: string; says: string }> = {
-  redrive: { title: "Send back", label: "Send back", says: "Each message goes back to the queue it came from, as a new message of the same lineage without receives. What a worker has received cannot be taken back; cancelling stops the rest." },
-  move: { title: "Move to another queue", label: "Move", says: "Each message goes to this queue, as a new message of the same lineage without receives. Cancelling stops the rest." },
-  park: { title: "Park", label: "Park", says: "The messages keep their ids, source and receive count, and wait in the parking queue. They can be sent back from there." },
-  delete: { title: "Delete", label: "Delete", says: "The messages are deleted for ever." },
+const verbs: Record<Verb, { title: string; label: string; command(...words: Word[]): Same; says: string }> = {
+  redrive: { title: "Send back", label: "Send back", command: (...words) => same("redrive", "Send back", "tenaq", "dead", "redrive", ...words), says: "Each message goes back to the queue it came from, as a new message of the same lineage without receives. What a worker has received cannot be taken back; cancelling stops the rest." },
+  move: { title: "Move to another queue", label: "Move", command: (...words) => same("move", "Move to another queue", "tenaq", "dead", "redrive", ...words), says: "Each message goes to this queue, as a new message of the same lineage without receives. Cancelling stops the rest." },
+  park: { title: "Park", label: "Park", command: (...words) => same("park", "Park", "tenaq", "dead", "park", ...words), says: "The messages keep their ids, source and receive count, and wait in the parking queue. They can be sent back from there." },
+  delete: { title: "Delete", label: "Delete", command: (...words) => same("delete", "Delete", "tenaq", "dead", "delete", ...words), says: "The messages are deleted for ever." },
 };
 
 // Selected carries out a task on the messages of a kind, or on all: first it counts them. A task takes
@@ -230,7 +243,7 @@ export function Selected({ queue, kind, what, verb, parking }: { queue: string; 
     fail("");
     try {
       for (let i = 0, all = before; i < 40 && !stop.current; i++) {
-        const more: TaskCount = await post("/tasks/count", { queue, filter, ...(verb === "redrive" ? { back: true } : {}), ...(all?.next ? { after: all.next } : {}) });
+        const more = await countOf({ queue, filter, ...(verb === "redrive" ? { back: true } : {}), ...(all?.next ? { after: all.next } : {}) });
         all = { ...more, count: more.count + (all?.count ?? 0), bytes: more.bytes + (all?.bytes ?? 0), skipped: more.skipped + (all?.skipped ?? 0), samples: [...(all?.samples ?? []), ...more.samples].slice(0, 3) };
         set(all);
         if (all.complete) break;
@@ -246,16 +259,16 @@ export function Selected({ queue, kind, what, verb, parking }: { queue: string; 
     };
   }, []);
   const n = got?.count ?? 0, perSecond = Math.min(Number(rate) || 0, 10_000);
-  const start = async (): Promise<void> => {
-    const t = await post<Task>("/tasks", { queue, do: verb === "redrive" ? "move" : verb, filter, limit: n, expected: n, ...(needs ? { to } : {}), ...(perSecond ? { rate: perSecond } : {}),
+  const start: Change<void> = async (send) => {
+    const t = await send.post<Task>("/tasks", { queue, do: verb === "redrive" ? "move" : verb, filter, limit: n, expected: n, ...(needs ? { to } : {}), ...(perSecond ? { rate: perSecond } : {}),
       ...(verb === "delete" ? { confirm: n } : {}), ...(note ? { note } : {}) });
     go(link(["tasks", t.id]));
   };
-  const flags: Word[] = [...(kind === undefined ? [] : ["--kind", v(kind)]), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
+  const flags: Word[] = [...(kind === undefined ? [] : ["--kind", v(kind)]), ...(n ? ["--limit", String(n)] : []), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
     ...(verb === "delete" ? ["--confirm", String(n)] : []), ...(note ? ["--note", v(note)] : []), "--yes"];
   return <Act title={`${title}: ${what}`} label={n ? `${label} ${plural(n, "message")}` : label} danger={verb === "delete"} act={start}
     ready={n > 0 && (!needs || to !== "") && (verb !== "delete" || text === String(n))}
-    commands={[cmd(verbs[verb].title, "tenaq", "dead", verb === "move" ? "redrive" : verb, v(queue), ...flags)]}>
+    same={verbs[verb].command(v(queue), ...flags)}>
     <p>{says}</p>
     {error && <p class="problem" role="alert"><T text={error} /></p>}
     {!got ? !error && <p class="loading">Counting…</p> : <Fragment>
@@ -279,9 +292,9 @@ function Missing({ queue }: { queue: string }) {
     return () => clearTimeout(late);
   }, [queue]);
   if (!is) return null;
-  const create = () => act("CreateQueue", { QueueName: queue, Attributes: { MessageRetentionPeriod: "1209600", ...(queue.endsWith(".fifo") ? { FifoQueue: "true" } : {}) } })
-    .then(() => set(false), (e) => tell({ text: e.message, bad: true }));
-  return <p class="dim">There is no queue <b><T text={queue} /></b>. <button type="button" class="small" onClick={() => void create()}>Create it</button></p>;
+  const it = same("create-missing", "Create it", "tenaq", "queue", "create", v(queue), "--retention", "14d");
+  const create = async () => await attempt(it, ({ act }) => act("CreateQueue", { QueueName: queue, Attributes: { MessageRetentionPeriod: "1209600", ...(queue.endsWith(".fifo") ? { FifoQueue: "true" } : {}) } }), { text: `Created ${queue}.` }) && set(false);
+  return <div class="dim">There is no queue <b><T text={queue} /></b>. <button type="button" class="small" onClick={() => void create()}>Create it</button><CommandList list={[it]} /></div>;
 }
 
 // Edit sends a corrected message in the place of one. [TASK-17]
@@ -290,7 +303,7 @@ export function Edit({ queue, id }: { queue: string; id: string }) {
   useEffect(() => {
     get<Message>("/messages/" + encodeURIComponent(id), { body: 1 << 20, attributes: true }).then(set, (e) => fail(e.message));
   }, []);
-  if (!m) return <Act title="Edit and send" label="Send" ready={false} act={async () => {}}>{error ? <p class="problem" role="alert"><T text={error} /></p> : <p class="loading">Loading…</p>}</Act>;
+  if (!m) return <Act title="Edit and send" label="Send" same={null} act={async () => {}}>{error ? <p class="problem" role="alert"><T text={error} /></p> : <p class="loading">Loading…</p>}</Act>;
   return <Editor m={m} queue={queue} />;
 }
 
@@ -301,14 +314,14 @@ function Editor({ m, queue }: { m: Message; queue: string }) {
   const set = rows.filter((r) => r.name && !before.some((b) => b.name === r.name && b.type === r.type && b.value === r.value));
   const removed = before.filter((b) => !rows.some((r) => r.name === b.name));
   const changed = body !== was || set.length > 0 || removed.length > 0;
-  const send = async (): Promise<Said> => {
-    const attributes = Object.fromEntries([...set.map((r) => [r.name, { type: r.type, value: r.value }]), ...removed.map((r) => [r.name, null])]);
+  const send: Change<Said> = async ({ post }) => {
+    const attributes = Object.fromEntries([...set.map((r) => [r.name, { type: r.type, ...(r.base64 === undefined ? { value: r.value } : { base64: r.base64 }) }]), ...removed.map((r) => [r.name, null])]);
     const out = await post<{ messageId: string }>("/replace", { queue, place: m.place, ...(to ? { to } : {}), ...(body !== was ? { body } : {}), ...(set.length + removed.length ? { attributes } : {}) });
     return { text: "Sent the corrected message; the original is gone.", link: [link(["m", out.messageId]), "Show the message"] };
   };
-  const words: Word[] = ["tenaq", "dead", "edit", v(queue), m.messageId, ...(body !== was ? ["--body", v(body)] : []), ...set.flatMap((r): Word[] => ["--attribute", v(`${r.name}:${r.type}=${r.value}`)]),
+  const words: Word[] = ["tenaq", "dead", "edit", v(queue), m.messageId, ...(body !== was ? ["--body", v(body)] : []), ...set.flatMap((r): Word[] => ["--attribute", attribute(r)]),
     ...removed.flatMap((r): Word[] => ["--without", v(r.name)]), ...(to ? ["--to", v(to)] : []), "--yes"];
-  return <Act title={`Edit and send ${m.messageId.slice(0, 8)}`} label="Replace and send" ready={!m.bodyCut} act={send} commands={[cmd("Send the corrected message in its place", ...words)]}>
+  return <Act title={`Edit and send ${m.messageId.slice(0, 8)}`} label="Replace and send" ready={!m.bodyCut && (changed || to !== "")} act={send} same={same("edit", "Send the corrected message in its place", ...words)}>
     <p>The server removes the original and sends the new one in one step. It has the same lineage, and goes {to ? <Fragment>to <b><T text={to} /></b></Fragment> : "back to where the original came from"}.</p>
     {m.bodyCut && <p class="problem">The body is too large to edit here: use the command with --body-file.</p>}
     <Body value={body} set={setBody} was={was} /><Attributes rows={rows} set={setRows} />
@@ -320,27 +333,59 @@ function Editor({ m, queue }: { m: Message; queue: string }) {
 // Quiet silences alarms.
 export function Quiet({ match }: { match: string }) {
   const [of, setOf] = useState(match), [long, setLong] = useState("2h"), [why, setWhy] = useState("");
-  const silence = async (): Promise<Said> => {
+  const silence: Change<Said> = async ({ post }) => {
     const before = (await get<AlarmList>("/alarms", { state: "ALARM" })).silences.find((s) => s.match === of);
     const out = await post<{ about: number }>("/alarms/silence", { match: of, for: long, ...(why ? { reason: why } : {}) });
-    return { text: `Silenced ${of} for ${long}: ${plural(out.about, "alarm")} now.`, undo: () => before ? silenceAgain(before) : endSilence(of), where: [["alarms"], "Show the silences"] };
+    return { text: `Silenced ${of} for ${long}: ${plural(out.about, "alarm")} now.`, undo: before ? silenceAgain(before) : endSilence(of), where: [["alarms"], "Show the silences"] };
   };
   return <Act title="Silence alarms" label="Silence" ready={of !== "" && long !== ""} act={silence}
-    commands={[cmd("Silence them", "tenaq", "alarms", "silence", v(of), "--for", v(long), ...(why ? ["--reason", v(why)] : []))]}>
+    same={same("silence", "Silence them", "tenaq", "alarms", "silence", v(of), "--for", v(long), ...(why ? ["--reason", v(why)] : []))}>
     <p>A silenced alarm changes its state, and runs no action.</p>
     <Input name="Alarms" value={of} set={setOf} required wide hint="orders/*" />
     <div class="grid"><Input name="For" value={long} set={setLong} required list={["30m", "2h", "8h", "24h"]} /><Input name="Reason" value={why} set={setWhy} /></div>
   </Act>;
 }
 
+// Step takes a step of a redriver at once. [V1-17]
+export function Step({ r }: { r: Redriver }) {
+  const step: Change<Said> = async ({ post }) => {
+    const s = await post<{ redriven: number; parked: number; held: number; breaker: string }>(`/redrivers/${encodeURIComponent(r.queue)}/step`, {});
+    return { text: s.redriven + s.parked + s.held === 0 ? `The step of ${r.queue} found nothing to do.` : `${r.queue}: sent ${plural(s.redriven, "message")} back, parked ${count(s.parked)}, held ${count(s.held)}.` };
+  };
+  const room = r.state ? Math.max(0, r.state.rate - r.state.onTheWay) : 0;
+  return <Act title={`Take a step of ${r.queue}`} label="Take a step" act={step}
+    same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
+    <p>The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
+  </Act>;
+}
+
+// Decide settles the claim on a key, or lets it be claimed again. [REC-17]
+export function Decide({ c, ledger, settle }: { c: ClaimView; ledger: string; settle?: boolean }) {
+  const [why, setWhy] = useState(""), [result, setResult] = useState(""), [sure, setSure] = useState(false);
+  const risk = c.state === "completed" ? settle ? "The work is completed already: its result is replaced." : "The work is completed: it is done again."
+    : c.remainingMs ? `${c.owner} holds the claim, and its lease runs for another ${age(c.remainingMs)}. A holder that is alive loses it${settle ? "." : ", while another one begins."}` : "";
+  const words = (verb: string): Word[] => ["tenaq", "claims", verb, v(c.key), "--reason", v(why || "the bank has it"), ...(settle && result ? ["--result", v(result)] : []), ...(risk ? ["--force"] : []), ...inLedger(ledger)];
+  const decide: Change<Said> = async ({ post }) => {
+    await post(`/claims/${encodeURIComponent(c.key)}/${settle ? "settle" : "reopen"}`, { ledger, reason: why, ...(risk ? { force: true } : {}), ...(settle && result ? { result } : {}) });
+    return { text: settle ? `Recorded that ${c.key} is done.` : `${c.key} can be claimed again.` };
+  };
+  return <Act title={settle ? `Settle ${c.key}` : `Release ${c.key}`} label={settle ? "Settle" : "Release"} danger={risk !== ""} act={decide} ready={why.trim() !== "" && (risk === "" || sure)}
+    same={settle ? same("settle", "Record that it is done", ...words("settle")) : same("release", "Let it be claimed again", ...words("release"))}>
+    <p>{settle ? "The work is recorded as done, and is not done again." : "The key can be claimed at once, and its attempts start again. Nothing is sent: the next delivery of the message does the work."} This cannot be taken back.</p>
+    <Input name="Reason" value={why} set={setWhy} required wide hint="for people who look at it later" />
+    {settle && <Input name="Result" value={result} set={setResult} wide hint="of the work, for later callers" />}
+    {risk && <label class="check problem"><input type="checkbox" checked={sure} onChange={(e) => setSure(e.currentTarget.checked)} /> <span><T text={risk} /> Do it all the same.</span></label>}
+  </Act>;
+}
+
 // Rate changes how fast a task is.
 export function Rate({ t }: { t: Task }) {
   const [rate, set] = useState(String(t.rate ?? ""));
-  const change = async (): Promise<Said> => {
+  const change: Change<Said> = async ({ post }) => {
     await post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: Number(rate) || 0 });
-    return { text: "Changed the rate.", undo: () => post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: t.rate ?? 0 }), where: [["tasks", t.id], "Show the task"] };
+    return { text: "Changed the rate.", undo: ({ post }) => post(`/tasks/${encodeURIComponent(t.id)}/rate`, { rate: t.rate ?? 0 }), where: [["tasks", t.id], "Show the task"] };
   };
-  return <Act title={`Rate of ${t.id}`} label="Change" act={change} commands={[cmd("Change its rate", "tenaq", "task", "rate", v(t.id), rate || "0")]}>
+  return <Act title={`Rate of ${t.id}`} label="Change" act={change} same={same("task-rate", "Change its rate", "tenaq", "task", "rate", v(t.id), String(Number(rate) || 0))}>
     <Input name="Messages per second" type="number" value={rate} set={set} hint="no limit" />
   </Act>;
 }

@@ -19,6 +19,9 @@ function colorOf(name: string): string {
   return color;
 }
 
+// All numbers are counts, so no line is between two of them.
+const whole = Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
+
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 // draw makes a chart in an element. Times are seconds; null is a gap. Marks are times of restarts.
@@ -26,7 +29,7 @@ export function draw(into: HTMLElement, lines: Line[], marks: () => number[]): {
   const axis = () => colorOf("--dim"), grid = () => colorOf("--line");
   const options: uPlot.Options = {
     width: Math.max(into.clientWidth, 100), height: 150,
-    cursor: { y: false }, legend: { show: false }, padding: [10, 8, 0, 0],
+    cursor: { y: false }, legend: { show: false }, padding: [10, 8, 6, 0],
     tzDate: (ts) => (zone.value === "utc" ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
     scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
     axes: [
@@ -34,7 +37,7 @@ export function draw(into: HTMLElement, lines: Line[], marks: () => number[]): {
         values: (_, splits) => splits.map((s) => uPlot.fmtDate("{HH}:{mm}:{ss}")(
           zone.value === "utc" ? uPlot.tzDate(new Date(s * 1000), "Etc/UTC") : new Date(s * 1000))), space: 80 },
       { stroke: axis, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
-        values: (_, splits) => splits.map((v) => compact.format(v)), space: 34 },
+        values: (_, splits) => splits.map((v) => compact.format(v)), space: 34, incrs: whole },
     ],
     series: [{}, ...lines.map((l): uPlot.Series => ({
       label: l.name, stroke: () => colorOf(l.color), width: 1.75, dash: l.dash, points: { show: false }, spanGaps: false,

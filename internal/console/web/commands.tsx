@@ -13,7 +13,17 @@ export type Word = string | { value: string };
 export interface Command {
   words: Word[];
   does: string;
+  local?: boolean; // it asks no server
 }
+
+// A Same is the command that does the same as an action. test/console presses the button of each
+// name on one server, runs its command on another one, and compares them. [CONSOLE-15]
+export interface Same extends Command {
+  name: string;
+  unlike?: string; // why no command does the same
+}
+
+export const same = (name: string, does: string, ...words: Word[]): Same => ({ name, does, words });
 
 export const v = (value: string): Word => ({ value });
 
@@ -31,6 +41,12 @@ export function useCommands(list: Command[]): void {
   }, [key]);
 }
 
+// inLedger is where claims of the server are.
+export const inLedger = (ledger: string): Word[] => [...(ledger && ledger !== "claim/" ? ["--ledger", v(ledger)] : []), "--records", "server"];
+
+// inRecords is where the records of a redriver are.
+export const inRecords = (r: { records: string }): Word[] => ["--records", v(r.records)];
+
 export const cmd = (does: string, ...words: Word[]): Command => ({ does, words });
 
 // endpoint is what commands need to find the server that this page is from.
@@ -42,7 +58,8 @@ function endpoint(): string[] {
 // line writes a command for a POSIX shell; null if a word cannot be written safely.
 export function line(c: Command): string | null {
   const words: string[] = [];
-  for (const word of [...c.words, ...endpoint()]) {
+  if ("unlike" in c) return null;
+  for (const word of [...c.words, ...(c.local ? [] : endpoint())]) {
     const text = typeof word === "string" ? word : word.value;
     const quoted = quote(text);
     if (quoted === null || (typeof word !== "string" && text.startsWith("-"))) return null;
@@ -54,9 +71,10 @@ export function line(c: Command): string | null {
 export function CommandList({ list }: { list: Command[] }) {
   return <ul class="commands">{list.map((c) => {
     const text = line(c);
-    return <li key={c.does + text}><span class="does">{c.does}</span>
+    const { name, unlike } = c as Partial<Same>;
+    return <li key={c.does + text} data-same={name}><span class="does">{c.does}</span>
       {text === null
-        ? <span class="dim">A name here has characters that are not safe to copy into a shell.</span>
+        ? <span class="dim">{unlike ?? "A name here has characters that are not safe to copy into a shell."}</span>
         : <span class="line"><code>{text}</code><Copy text={text} what={`the command: ${c.does}`} /></span>}
     </li>;
   })}</ul>;

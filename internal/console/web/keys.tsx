@@ -10,7 +10,7 @@ import { say } from "./parts";
 export const keysOpen = signal(false);
 
 const places: Record<string, [address: string, name: string]> = {
-  o: ["#/", "overview"], d: ["#/dead", "dead letters"], t: ["#/tasks", "tasks"], l: ["#/log", "action log"],
+  o: ["#/", "overview"], d: ["#/dead", "dead letters"], t: ["#/tasks", "tasks"], r: ["#/redrivers", "redrivers"], c: ["#/claims", "claims"], l: ["#/log", "action log"],
   a: ["#/alarms", "alarms"], h: ["#/health", "health"],
 };
 

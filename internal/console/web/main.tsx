@@ -2,7 +2,7 @@
 
 import { Fragment, h, render } from "preact";
 import { useEffect } from "preact/hooks";
-import type { AlarmList, QueueList, TaskList } from "./api.gen";
+import type { AlarmList, OutboxList, QueueList, TaskList } from "./api.gen";
 import { Dialogs } from "./act";
 import { connect, get, signOut, useGet } from "./api";
 import { CommandPanel, commandsOpen } from "./commands";
@@ -11,14 +11,14 @@ import { KeysPanel, keysOpen, startKeys } from "./keys";
 import { lazy } from "./lazy";
 import { latest, stalled, startLive, streaming } from "./live";
 import { Empty, T } from "./parts";
-import { epoch, go, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
+import { epoch, go, has, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
 import { DeadQueues } from "./screens/dead";
 import { MessagePage } from "./screens/message";
 import { Overview } from "./screens/overview";
 import { QueuePage } from "./screens/queue";
 import { SignIn } from "./screens/signin";
 
-const Alarms = lazy((m) => m.Alarms), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
+const Alarms = lazy((m) => m.Alarms), Claims = lazy((m) => m.Claims), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Outboxes = lazy((m) => m.Outboxes), Redrivers = lazy((m) => m.Redrivers), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
 
 const id = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
@@ -47,6 +47,9 @@ function Screen() {
     case "dead": return <DeadQueues />;
     case "trace": return <TracePage />;
     case "tasks": return <Tasks />;
+    case "redrivers": return <Redrivers />;
+    case "claims": return <Claims />;
+    case "outbox": return <Outboxes />;
     case "log": return <Log />;
     case "alarms": return <Alarms />;
     case "health": return <Health />;
@@ -59,6 +62,7 @@ function Places() {
   const alarms = useGet<AlarmList>(can("alarms") ? "/alarms" : null, { state: "ALARM" }, 10_000);
   const tasks = useGet<TaskList>(server.value ? "/tasks" : null, { state: "active", limit: 100 }, 10_000);
   const dead = useGet<QueueList>(server.value ? "/queues" : null, { only: "dead", sort: "visible", desc: true, limit: 100 }, 10_000);
+  const outbox = useGet<OutboxList>(has("outbox", "tenaq:ViewOutbox") ? "/outbox" : null, {}, 60_000);
   const at = route.value.path[0] ?? "";
   const place = (to: string, name: string, n = 0, bad = false) => <a href={"#/" + to} aria-current={at === to || (at === "q" && to === "") ? "page" : undefined}>
     {name}{n > 0 && <span class={"n" + (bad ? " bad" : "")}>{count(n)}</span>}</a>;
@@ -67,6 +71,9 @@ function Places() {
     {place("", "Overview")}
     {place("dead", "Dead letters", dead.data?.queues.filter((q) => q.visible + q.inFlight > 0).length ?? 0)}
     {place("tasks", "Tasks", tasks.data?.tasks.length ?? 0)}
+    {has("redrivers", "tenaq:ViewRedrivers") && place("redrivers", "Redrivers")}
+    {has("claims", "tenaq:ListClaims") && place("claims", "Claims")}
+    {outbox.data && outbox.data.outboxes.length > 0 && place("outbox", "Outbox", outbox.data.outboxes.reduce((n, o) => n + (o.parked ?? 0), 0), true)}
     {can("alarms") && place("alarms", "Alarms", raised, true)}
     {place("log", "Action log")}{place("health", "Health")}
   </nav>;

@@ -74,6 +74,9 @@ export function can(...actions: string[]): boolean {
   const s = server.value;
   return s !== null && !s.readOnly && actions.every((a) => s.allowed.includes(a));
 }
+
+// has reports whether the server has a part of the API, and the key of the caller may see it.
+export const has = (feature: string, action: string): boolean => (server.value?.features.includes(feature) && server.value.allowed.includes(action)) ?? false;
 export const paused = signal(false); // live updates
 export const epoch = signal(0); // grows when everything must be read again
 export const visible = signal(!document.hidden);

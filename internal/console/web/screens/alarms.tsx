@@ -2,9 +2,9 @@
 
 import { Fragment, h } from "preact";
 import type { AlarmList, ChangeList, ShownAlarm, Silence } from "../api.gen";
-import { ask, attempt, endSilence, silenceAgain } from "../act";
-import { post, useGet } from "../api";
-import { cmd, line, useCommands, v } from "../commands";
+import { ask, attempt, type Change, endSilence, silenceAgain } from "../act";
+import { useGet } from "../api";
+import { cmd, line, same, useCommands, v } from "../commands";
 import { age, plural } from "../format";
 import { Badge, Choice, Copy, Empty, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
 import { can, change, link, now, route } from "../state";
@@ -30,7 +30,7 @@ export function Alarms() {
         <ul class="alarms">{all.map((a) => <One key={a.name} a={a} />)}</ul>
         {d.silences.length > 0 && <Fragment><h2>Silences</h2><Table name="Silences" rows={d.silences} id={(s) => s.match} columns={[
           { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> },
-          ...(can("tenaq:SilenceAlarms") ? [{ name: "End", cell: (s: Silence) => <button type="button" class="small" aria-label={`End the silence of ${s.match}`} onClick={() => void attempt(() => endSilence(s.match), { text: `Ended the silence of ${s.match}.`, undo: () => silenceAgain(s), where: [["alarms"], "Show the alarms"] })}>End</button> }] : [])]} /></Fragment>}
+          ...(can("tenaq:SilenceAlarms") ? [{ name: "End", cell: (s: Silence) => <button type="button" class="small" aria-label={`End the silence of ${s.match}`} onClick={() => void attempt(same("end-silence", "End the silence", "tenaq", "alarms", "silence", v(s.match), "--end"), endSilence(s.match), { text: `Ended the silence of ${s.match}.`, undo: silenceAgain(s), where: [["alarms"], "Show the alarms"] })}>End</button> }] : [])]} /></Fragment>}
       </Fragment>;
     }}</Wait>
     {past.data && past.data.changes.length > 0 && <Fragment><h2>Changes</h2>
@@ -43,24 +43,26 @@ export function Alarms() {
 
 function One({ a }: { a: ShownAlarm }) {
   const raised = a.state === "ALARM";
-  const ack = raised ? line(cmd("", "tenaq", "alarms", "ack", v(a.name), ...(a.acknowledged ? ["--end"] : []))) : null;
-  const acknowledge = () => post("/alarms/acknowledge", { alarm: a.name }), end = () => post("/alarms/acknowledge", { alarm: a.name, end: true });
+  const it = a.acknowledged ? same("end-acknowledgement", "End the acknowledgement", "tenaq", "alarms", "ack", v(a.name), "--end") : same("acknowledge", "Acknowledge the alarm", "tenaq", "alarms", "ack", v(a.name));
+  const ack = raised ? line(it) : null;
+  const acknowledge: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name }), end: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name, end: true });
   const where: [string[], string] = [["alarms"], "Show the alarms"];
-  const shown = [...(a.commands ?? []), ...(ack ? [ack] : [])];
+  const shown = [...new Set([...(a.commands ?? []), ...(ack ? [ack] : [])])];
   return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>
     <div class="bar"><Badge kind={raised ? "bad" : a.state === "OK" ? "good" : "idle"}>{a.state === "INSUFFICIENT_DATA" ? "no data" : a.state}</Badge>
       <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} />}
       <span class="dim">for {age(now.value - Date.parse(a.since))}, since <Time at={a.since} /></span>
       {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
     {raised && <div class="acts">
-      {can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" onClick={() => void (a.acknowledged
-        ? attempt(end, { text: `Ended the acknowledgement of ${a.name}: it sends reminders again.`, undo: acknowledge, where })
-        : attempt(acknowledge, { text: `Acknowledged ${a.name}: no reminder until its state changes.`, undo: end, where }))}>{a.acknowledged ? "End the acknowledgement" : "Acknowledge"}</button>}
-      {!a.silencedUntil && can("tenaq:SilenceAlarms") && <button type="button" class="small" onClick={() => void ask((c) => <c.Quiet match={a.name} />)}>Silence…</button>}</div>}
+      {can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" aria-label={(a.acknowledged ? "End the acknowledgement of " : "Acknowledge ") + a.name} onClick={() => void (a.acknowledged
+        ? attempt(it, end, { text: `Ended the acknowledgement of ${a.name}: it sends reminders again.`, undo: acknowledge, where })
+        : attempt(it, acknowledge, { text: `Acknowledged ${a.name}: no reminder until its state changes.`, undo: end, where }))}>{a.acknowledged ? "End the acknowledgement" : "Acknowledge"}</button>}
+      {!a.silencedUntil && can("tenaq:SilenceAlarms") && <button type="button" class="small" aria-label={`Silence… ${a.name}`} onClick={() => void ask((c) => <c.Quiet match={a.name} />)}>Silence…</button>}</div>}
     {a.description && <p class="dim"><T text={a.description} /></p>}
     <p class="why"><T text={a.reason} /></p>
     {shown.length > 0 && <ul class="commands">{shown.map((text) =>
       <li key={text}><span class="line"><code><T text={text} /></code><Copy text={text} what="the command" /></span></li>)}</ul>}
+    {a.page && <p>What to do: {/^https?:\/\//.test(a.page) ? <a href={a.page} target="_blank" rel="noopener noreferrer"><T text={a.page} /></a> : <T text={a.page} />}</p>}
     {a.actions.length > 0 && <p class="dim">{plural(a.actions.length, "action")}: <T text={a.actions.join(", ")} /></p>}
   </li>;
 }

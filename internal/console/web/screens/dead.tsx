@@ -2,13 +2,13 @@
 
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Kind, Queue, QueueList, ReasonList } from "../api.gen";
+import type { Kind, Queue, QueueList, ReasonList, Redriver } from "../api.gen";
 import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
 import { count, plural } from "../format";
-import { Age, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
-import { can, epoch, link } from "../state";
+import { Age, Badge, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
+import { can, epoch, has, link } from "../state";
 import { editing } from "./message";
 
 export function DeadQueues() {
@@ -36,7 +36,7 @@ function add(before: Kind[], more: Kind[]): Kind[] {
   for (const k of more) {
     const b = all.get(k.kind);
     all.set(k.kind, !b ? k : {
-      ...k, count: b.count + k.count, last: later(b.last, k.last), sample: (b.last ?? "") > (k.last ?? "") ? b.sample : k.sample,
+      ...k, count: b.count + k.count, holding: (b.holding ?? 0) + (k.holding ?? 0), last: later(b.last, k.last), sample: (b.last ?? "") > (k.last ?? "") ? b.sample : k.sample,
       first: (b.first ?? "~") < (k.first ?? "~") ? b.first : k.first,
       receives: { min: Math.min(b.receives.min, k.receives.min), max: Math.max(b.receives.max, k.receives.max) },
     });
@@ -74,6 +74,7 @@ export function Dead({ queue }: { queue: string }) {
     cmd("Move all messages back", "tenaq", "move", "start", v(queue)),
   ]);
   return <Fragment>
+    <Redriven queue={queue} />
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!got && !error && <div class="loading">Grouping messages…</div>}
     {got && got.grouped === 0 && <Empty>The queue is empty.</Empty>}
@@ -85,7 +86,7 @@ export function Dead({ queue }: { queue: string }) {
         <button type="button" data-row class="kindhead" aria-expanded={open === k.kind} onClick={() => show(open === k.kind ? "" : k.kind)}>
           <b class="number">{count(k.count)}</b>
           <span class="why">{k.reason ? <T text={k.reason} /> : "(no reason known)"}</span>
-          <span class="dim"><Time at={k.first} /> to <Time at={k.last} /> · {k.receives.min === k.receives.max ? plural(k.receives.min, "receive") : `${k.receives.min} to ${k.receives.max} receives`}</span>
+          <span class="dim"><Time at={k.first} /> to <Time at={k.last} /> · {k.receives.min === k.receives.max ? plural(k.receives.min, "receive") : `${k.receives.min} to ${k.receives.max} receives`}{k.holding ? ` · ${count(k.holding)} hold their groups` : ""}</span>
         </button>
         {open === k.kind && <div class="kindbody">
           <p>{k.sample.reason && <Fragment>Latest: <span class="why"><T text={k.sample.reason} /></span>, message </Fragment>}
@@ -101,6 +102,15 @@ export function Dead({ queue }: { queue: string }) {
       {got.next && <More ask={() => void load(got)} busy={busy}>Group more messages</More>}
     </Fragment>}
   </Fragment>;
+}
+
+// Redriven is what the redriver of the queue does, if this server has one.
+function Redriven({ queue }: { queue: string }) {
+  const r = useGet<Redriver>(has("redrivers", "tenaq:ViewRedrivers") ? "/redrivers/" + encodeURIComponent(queue) : null, {}, 30_000).data;
+  if (!r) return null;
+  const state = r.state?.breaker.state;
+  return <p><a href={link(["redrivers", queue])}>Redriver</a>: {state ? <Fragment>breaker <Badge kind={state === "OPEN" ? "bad" : state === "CLOSED" ? "good" : "busy"}>{state.toLowerCase().replace("_", " ")}</Badge>, {count(r.state!.onTheWay)} on the way</Fragment>
+    : <Badge kind="bad">its state cannot be read</Badge>}{r.paused && <Fragment>, paused: <T text={r.paused} /></Fragment>}</p>;
 }
 
 const parkingOf = (queue: string) => queue.replace(/(-dlq)?(\.fifo)?$/, "-parking$2");

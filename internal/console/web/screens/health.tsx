@@ -13,8 +13,8 @@ export function Health() {
   useTitle("Health");
   const d = server.value, tick = latest.value;
   const clustered = d?.features.includes("cluster") ?? false;
-  useCommands([cmd("Check the disk, the clock, the endpoint and the queues", "tenaq", "doctor"), cmd("Check that the server on this machine is ready", "tenaq", "health"),
-    cmd("Print the settings of the server", "tenaq", "config"), cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
+  useCommands([cmd("Check the disk, the clock, the endpoint and the queues", "tenaq", "doctor"), { ...cmd("Check that the server on this machine is ready", "tenaq", "health"), local: true },
+    { ...cmd("Print the settings of the server", "tenaq", "config"), local: true }, cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
     ...(clustered ? [cmd("Show the cluster", "tenaq", "cluster", "status")] : [])]);
   if (!d) return <Empty>Waiting for the server…</Empty>;
   return <Fragment>

@@ -84,6 +84,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {m.key && <Fact name="Key of the work"><T text={m.key} /></Fact>}
       {m.attempts ? <Fact name="Attempts of its worker">{count(m.attempts)}</Fact> : null}
       {m.redrives ? <Fact name="Redrives">{count(m.redrives)}</Fact> : null}
+      {m.holds && <Fact name="Holds">group <code><T text={m.holds.groupId} /></code> of <QueueLink name={m.holds.queue} />: nothing of it is delivered until this message is back or gone</Fact>}
       {m.deadLetterSource && <Fact name="Dead letter of"><QueueLink name={m.deadLetterSource.slice(m.deadLetterSource.lastIndexOf(":") + 1)} /></Fact>}
       <Fact name="Lineage id" title="The id of the first message of this work"><a class="mono" href={link(["m", m.lineageId])}>{m.lineageId}</a></Fact>
       <Fact name="Generation" title="Raised when a replay does completed work again">{m.generation}</Fact>

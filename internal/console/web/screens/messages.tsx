@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Message, MessageList, TaskCount } from "../api.gen";
-import { Failed, get, post } from "../api";
+import { countOf, Failed, get } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { Choice, Empty, Field, MessageLink, More, State, T, Table, Time } from "../parts";
@@ -105,7 +105,7 @@ function Search({ queue, text }: { queue: string; text: string }) {
   const look = async () => {
     setBusy(true);
     try {
-      const more = await post<TaskCount>("/tasks/count", { queue, filter: { text }, ...(got?.next ? { after: got.next } : {}) });
+      const more = await countOf({ queue, filter: { text }, ...(got?.next ? { after: got.next } : {}) });
       set({ ...more, count: more.count + (got?.count ?? 0), skipped: more.skipped + (got?.skipped ?? 0), samples: [...(got?.samples ?? []), ...more.samples].slice(0, 10) });
     } catch (e) {
       fail(String((e as Error).message));

@@ -25,7 +25,7 @@ interface Rows {
 type Sort = "trouble" | "name" | "visible" | "inFlight" | "delayed" | "age" | "sent" | "deleted";
 const sorts: [Sort, string][] = [["trouble", "trouble first"], ["name", "name"], ["visible", "visible"], ["inFlight", "in flight"],
   ["delayed", "delayed"], ["age", "age of the oldest"], ["sent", "sent per second"], ["deleted", "deleted per second"]];
-const onlys: [string, string][] = [["", "all"], ["active", "active"], ["dead", "dead-letter queues"], ["alarm", "with alarms"], ["fifo", "FIFO"]];
+const onlys: [string, string][] = [["", "all"], ["active", "active"], ["dead", "dead-letter queues"], ["alarm", "with alarms"], ["fifo", "FIFO"], ["paused", "paused"]];
 
 // usePages reads the pages that are seen, and reads them again every few seconds.
 function usePages(query: { text: string; only: string; sort: string; desc: boolean }) {
@@ -159,7 +159,7 @@ function Row({ queue: q, index, top, small }: { queue?: Queue; index: number; to
   return <div class="row" style={place} role="row" aria-rowindex={index + 2}><div class="cells">
     <span role="cell" class="wide"><a data-row href={link(["q", q.name])}><T text={q.name} /></a>
       {q.alarms ? <a class="plainlink" href={link(["alarms"], { queue: q.name })}><Badge kind="bad">{plural(q.alarms, "alarm")}</Badge></a> : null}
-      {q.fifo && <span class="tag">FIFO</span>}</span>
+      {q.fifo && <span class="tag">FIFO</span>}{q.paused && <span class="tag warn">paused</span>}</span>
     {cell("visible", <Count n={q.visible} />)}{cell("in flight", <Count n={q.inFlight} />)}{cell("delayed", <Count n={q.delayed} />)}
     {cell("oldest", <Age ms={q.oldestAgeMs} />)}
     {cell("sent/s", q.rates?.sentPerS ? rate(q.rates.sentPerS) : <span class="dim">0</span>)}
@@ -203,7 +203,7 @@ function PlainList({ text }: { text: string }) {
     <p class="dim">This server searches and sorts only the queues of its own account. These are yours, by name.</p>
     <Field name="Name begins with" value={text} set={(v) => change({ text: v })} />
     {error && <div class="problem" role="alert"><T text={error} /></div>}
-    <ul class="plain">{queues.map((q) => <li key={q.name}><QueueLink name={q.name} /> <span class="dim">{count(q.visible)} visible, {count(q.inFlight)} in flight</span></li>)}</ul>
+    <ul class="plain">{queues.map((q) => <li key={q.name}><QueueLink name={q.name} /> <span class="dim">{count(q.visible)} visible, {count(q.inFlight)} in flight{q.paused && ", paused"}</span></li>)}</ul>
     {next && <More ask={() => void more(next, queues)} />}
   </Fragment>;
 }

@@ -2,10 +2,10 @@
 
 import { Fragment, h } from "preact";
 import type { QueueDetail } from "../api.gen";
-import { ask, attempt } from "../act";
-import { act, useGet, type Asked } from "../api";
+import { ask, attempt, type Change } from "../act";
+import { useGet, type Asked } from "../api";
 import { Charts } from "../charts";
-import { cmd, useCommands, v } from "../commands";
+import { cmd, same, useCommands, v } from "../commands";
 import { age, bytes, count } from "../format";
 import { lazy } from "../lazy";
 import { latest } from "../live";
@@ -43,16 +43,17 @@ export function QueuePage() {
 }
 
 const paused = "tenaq:paused";
+const pausing = (queue: string) => same("pause", "Pause delivery", "tenaq", "queue", "pause", v(queue)), resuming = (queue: string) => same("resume", "Resume delivery", "tenaq", "queue", "resume", v(queue));
 
 // Actions are what may be done with the queue. [CONSOLE-15]
 function Actions({ d }: { d: QueueDetail }) {
   const is = paused in d.tags;
-  const pause = () => act("TagQueue", { QueueUrl: d.name, Tags: { [paused]: "true" } }), resume = () => act("UntagQueue", { QueueUrl: d.name, TagKeys: [paused] });
+  const pause: Change = ({ act }) => act("TagQueue", { QueueUrl: d.name, Tags: { [paused]: "true" } }), resume: Change = ({ act }) => act("UntagQueue", { QueueUrl: d.name, TagKeys: [paused] });
   const where: [string[], string] = [["q", d.name], "Show the queue"];
   return <div class="acts">
     {can("sqs:SendMessage") && <button type="button" class={d.deadLettersOf ? "" : "primary"} onClick={() => void ask((c) => <c.Send queue={d.name} fifo={d.fifo} />)}>Send a message</button>}
     {can("sqs:TagQueue", "sqs:UntagQueue") && <button type="button" onClick={() => void (is
-      ? attempt(resume, { text: `Resumed ${d.name}.`, undo: pause, where }) : attempt(pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume, where }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
+      ? attempt(resuming(d.name), resume, { text: `Resumed ${d.name}.`, undo: pause, where }) : attempt(pausing(d.name), pause, { text: `Paused ${d.name}: its messages wait, and still expire.`, undo: resume, where }))}>{is ? "Resume delivery" : "Pause delivery"}</button>}
     {can("sqs:PurgeQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge />)}>Purge…</button>}
     {can("sqs:DeleteQueue") && <button type="button" class="danger" onClick={() => void ask((c) => <c.Destroy d={d} purge={false} />)}>Delete…</button>}
   </div>;
@@ -62,7 +63,7 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   const d = asked.data;
   useCommands([
     cmd("Show messages without receiving them", "tenaq", "peek", v(name)),
-    cmd("Pause delivery", "tenaq", "queue", "pause", v(name)), cmd("Resume delivery", "tenaq", "queue", "resume", v(name)),
+    pausing(name), resuming(name),
     cmd("Show the settings", "tenaq", "queue", "show", v(name)),
     ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", v(d.deadLetters.queue))] : []),
     ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", v(name))] : []),
@@ -117,8 +118,8 @@ function Settings({ asked, name }: { asked: Asked<QueueDetail>; name: string }) 
         <Fact name="URL"><T text={d.url} /></Fact></dl>
       <div class="titlebar"><h2>Tags</h2>{can("sqs:TagQueue") && <button type="button" class="small" onClick={() => void ask((c) => <c.Tag queue={name} />)}>Set a tag…</button>}</div>
       {tags.length === 0 ? <Empty>The queue has no tags.</Empty>
-        : <dl class="facts">{tags.map(([k, v]) => <Fact key={k} name={k}>{v === "" ? <span class="dim">(empty)</span> : <T text={v} />}
-          {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(() => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, where: [["q", name, "settings"], "Show the tags"], undo: () => act("TagQueue", { QueueUrl: name, Tags: { [k]: v } }) })}>×</button></Fragment>}</Fact>)}</dl>}
+        : <dl class="facts">{tags.map(([k, value]) => <Fact key={k} name={k}>{value === "" ? <span class="dim">(empty)</span> : <T text={value} />}
+          {can("sqs:UntagQueue", "sqs:TagQueue") && <Fragment> <button type="button" class="small" aria-label={`Remove the tag ${k}`} onClick={() => void attempt(same("untag", "Remove the tag", "tenaq", "queue", "untag", v(name), v(k)), ({ act }) => act("UntagQueue", { QueueUrl: name, TagKeys: [k] }), { text: `Removed the tag ${k}.`, where: [["q", name, "settings"], "Show the tags"], undo: ({ act }) => act("TagQueue", { QueueUrl: name, Tags: { [k]: value } }) })}>×</button></Fragment>}</Fact>)}</dl>}
     </Fragment>;
   }}</Wait>;
 }

@@ -3,9 +3,9 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Task, TaskList } from "../api.gen";
-import { ask, attempt } from "../act";
-import { Failed, get, post, useGet } from "../api";
-import { cmd, CommandList, useCommands, v } from "../commands";
+import { ask, attempt, type Change } from "../act";
+import { Failed, get, useGet } from "../api";
+import { cmd, CommandList, same, useCommands, v } from "../commands";
 import { age, count, plural } from "../format";
 import { Badge, Choice, Empty, Fact, More, QueueLink, T, Table, Time, useTitle, Wait } from "../parts";
 import { can, change, epoch, link, route } from "../state";
@@ -70,25 +70,27 @@ function left(t: Task): string {
   return t.state === "RUNNING" && t.rate && rest > 0 ? `about ${age((1000 * rest) / t.rate)} left` : "";
 }
 
+const hold = (t: Task) => t.state === "PAUSED" ? same("task-resume", "Resume it", "tenaq", "task", "resume", v(t.id)) : same("task-pause", "Pause it", "tenaq", "task", "pause", v(t.id));
+const cancel = (t: Task) => same("task-cancel", "Cancel it: what it moved stays moved", "tenaq", "task", "cancel", v(t.id));
+const steering = (t: Task) => [hold(t), cmd("Change its rate", "tenaq", "task", "rate", v(t.id), "50"), cancel(t)];
+
 // Steer pauses, resumes and cancels a task, and changes its rate. [CONSOLE-15]
 function Steer({ t, again }: { t: Task; again(): void }) {
-  const to = (what: string) => post(`/tasks/${encodeURIComponent(t.id)}/${what}`, {}).then(again);
+  const to = (what: string): Change => ({ post }) => post(`/tasks/${encodeURIComponent(t.id)}/${what}`, {}).then(again);
   const held = t.state === "PAUSED";
   const where: [string[], string] = [["tasks", t.id], "Show the task"];
   return <div class="acts">
-    {t.state !== "CANCELLING" && <button type="button" onClick={() => void (held ? attempt(() => to("resume"), { text: "Resumed the task.", undo: () => to("pause"), where })
-      : attempt(() => to("pause"), { text: "Paused the task.", undo: () => to("resume"), where }))}>{held ? "Resume" : "Pause"}</button>}
+    {t.state !== "CANCELLING" && <button type="button" onClick={() => void (held ? attempt(hold(t), to("resume"), { text: "Resumed the task.", undo: to("pause"), where })
+      : attempt(hold(t), to("pause"), { text: "Paused the task.", undo: to("resume"), where }))}>{held ? "Resume" : "Pause"}</button>}
     <button type="button" onClick={() => void ask((c) => <c.Rate t={t} />)}>Change the rate…</button>
-    {t.state !== "CANCELLING" && <button type="button" class="danger" onClick={() => void attempt(() => to("cancel"), { text: "Cancelled the task: what it has done stays." })}>Cancel the task</button>}
+    {t.state !== "CANCELLING" && <button type="button" class="danger" onClick={() => void attempt(cancel(t), to("cancel"), { text: "Cancelled the task: what it has done stays." })}>Cancel the task</button>}
   </div>;
 }
 
 function OneTask({ id }: { id: string }) {
   const asked = useGet<Task>("/tasks/" + encodeURIComponent(id), {}, 1000);
   const t = asked.data;
-  useCommands([cmd("Watch the task", "tenaq", "task", "watch", v(id)), ...(t && active(t) ? [
-    t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", v(id)) : cmd("Pause it", "tenaq", "task", "pause", v(id)),
-    cmd("Change its rate", "tenaq", "task", "rate", v(id), "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", v(id))] : [])]);
+  useCommands([cmd("Watch the task", "tenaq", "task", "watch", v(id)), ...(t && active(t) ? steering(t) : [])]);
   return <Fragment>
     <h1><a class="up" href="#/tasks">Tasks</a> <span aria-hidden="true" class="dim">/</span> <T text={id} /></h1>
     <Wait of={asked}>{(t) => <Fragment>
@@ -107,9 +109,7 @@ function OneTask({ id }: { id: string }) {
         {t.by && <Fact name="By"><T text={t.by} /></Fact>}{t.note && <Fact name="Note"><T text={t.note} /></Fact>}
         {t.sqs && <Fact name="Started with">StartMessageMoveTask</Fact>}
       </dl>
-      {active(t) && <CommandList list={[
-        t.state === "PAUSED" ? cmd("Resume it", "tenaq", "task", "resume", v(id)) : cmd("Pause it", "tenaq", "task", "pause", v(id)),
-        cmd("Change its rate", "tenaq", "task", "rate", v(id), "50"), cmd("Cancel it: what it moved stays moved", "tenaq", "task", "cancel", v(id))]} />}
+      {active(t) && <CommandList list={steering(t)} />}
     </Fragment>}</Wait>
   </Fragment>;
 }

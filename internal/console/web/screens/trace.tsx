@@ -13,13 +13,18 @@ const uuid = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$
 
 export function TracePage() {
   const asked = route.value.path[1] ?? "";
-  const [got, set] = useState<Trace | null>(null), [error, fail] = useState<Failed | null>(null), [busy, setBusy] = useState(false);
   useTitle("Life of " + asked.slice(0, 40));
   useCommands([cmd("Show the life of this work", "tenaq", "trace", v(asked)), cmd("The same as JSON", "tenaq", "trace", v(asked), "--json")]);
+  return <Fragment><h1>Life of <T text={asked} /></h1><Life asked={asked} now /></Fragment>;
+}
+
+// Life is what happened to a piece of work, and where it is now if that is asked.
+export function Life({ asked, ledger, now: where }: { asked: string; ledger?: string; now?: boolean }) {
+  const [got, set] = useState<Trace | null>(null), [error, fail] = useState<Failed | null>(null), [busy, setBusy] = useState(false);
   const load = async (before: Trace | null) => {
     setBusy(true);
     try {
-      const t = await get<Trace>("/trace", { ...(uuid.test(asked) ? { id: asked } : { key: asked }), after: before?.next });
+      const t = await get<Trace>("/trace", { ...(uuid.test(asked) ? { id: asked } : { key: asked }), ledger, after: before?.next });
       set(before ? { ...t, events: joined(before.events, t.events), unknown: [...before.unknown, ...t.unknown] } : t);
       fail(null);
     } catch (e) {
@@ -27,16 +32,15 @@ export function TracePage() {
     }
     setBusy(false);
   };
-  useEffect(() => void load(null), [asked, epoch.value]);
+  useEffect(() => void load(null), [asked, ledger, epoch.value]);
   const nothing = got && !got.events.length && !got.messages.length && !got.claims.length && !got.registrations.length;
   return <Fragment>
-    <h1>Life of <T text={asked} /></h1>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!got && !error && <div class="loading">Looking…</div>}
     {nothing && <Empty><h2>Nothing is known of this work</h2>
       <p>A key is what a producer or a worker names its work by. Messages of senders that write no key are found by their ids.</p></Empty>}
     {got && !nothing && <Fragment>
-      <Now t={got} />
+      {where && <Now t={got} />}
       <h2>What happened</h2>
       <ol class="timeline life">{[...got.events].reverse().map((e, i) => <li key={i} class={kindOf(e)}><One e={e} /></li>)}</ol>
       {!got.events.length && <p class="dim">No event is known.</p>}

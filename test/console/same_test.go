@@ -1,0 +1,660 @@
+package console_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tenaq/internal/testing/built"
+)
+
+// A pressed is an action of the console, as a person carries it out.
+type pressed struct {
+	action  string // its name in the sources of the console
+	about   string // the case, if the action has several
+	at      string // address of the page
+	prepare func(*server)
+	before  func(*tab) // what is done on the page first
+	button  [2]string  // selector and text
+	dialog  string     // title of the dialog that it opens; empty if it asks nothing
+	fill    [][2]string
+	then    func(*tab) // what else is done in the dialog
+}
+
+// all are the buttons of all actions, each with a queue, a claim or an alarm of its own.
+func (w *twins) all() []pressed {
+	triage := func(action, about, queue, button, title string, fill ...[2]string) pressed {
+		return pressed{action: action, about: about, at: "#/q/" + queue + "/dead", button: [2]string{".lead + .triage button", button}, dialog: title, fill: fill}
+	}
+	ofKind := func(p pressed) pressed {
+		p.before = func(b *tab) { b.click(".kindhead", "CardDeclined") }
+		p.button[0] = ".kindbody button"
+		return p
+	}
+	attribute := func(name, value string) func(*tab) {
+		return func(b *tab) {
+			b.click("dialog[open] button", "Add an attribute")
+			b.until("it is there", `[...document.querySelectorAll("dialog[open] .attr")].at(-1)?.querySelector("input").value === ""`)
+			eval[bool](b, fmt.Sprintf(`(() => { const [n, v] = [...document.querySelectorAll("dialog[open] .attr")].at(-1).querySelectorAll("input");
+				for (const [e, t] of [[n, %s], [v, %s]]) { e.value = t; e.dispatchEvent(new Event("input", {bubbles: true})) } return true })()`, quoted(name), quoted(value)))
+		}
+	}
+	confirm := func(b *tab) { b.click("dialog[open] .check input", "") }
+	const hostile = `it's $(id) "quoted" \ * & { "id": ` + exact + ` }`
+	return []pressed{
+		{action: "create", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "fresh"}, {"After this", "7"}}},
+		{action: "create", about: "FIFO", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "fresh"}},
+			then: func(b *tab) { b.click("dialog[open] .check", "FIFO") }},
+		{action: "create", about: "alone", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "alone"}},
+			then: func(b *tab) { b.click("dialog[open] .check", "Keep messages") }},
+		{action: "create", about: "with a dead-letter queue that exists", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "older"}}},
+		{action: "send", at: "#/q/send", button: [2]string{"button", "Send a message"}, dialog: "Send a message", fill: [][2]string{{"Body", hostile}, {"Delay", "600"}}, then: attribute("tenant", hostile)},
+		{action: "send", about: "to a group", at: "#/q/send.fifo", button: [2]string{"button", "Send a message"}, dialog: "Send a message", fill: [][2]string{{"Body", "x"}, {"Message group", "customer-7"}, {"Dedup", "it's-$(id)"}}},
+		{action: "send", about: "like another", at: "#/m/" + w.like, button: [2]string{"button", "Send like this"}, dialog: "Send a message"},
+		{action: "purge", at: "#/q/purge", button: [2]string{".titlebar button", "Purge"}, dialog: "Purge purge", fill: [][2]string{{"To confirm", "purge"}}},
+		{action: "delete-queue", at: "#/q/gone", button: [2]string{".titlebar button", "Delete"}, dialog: "Delete gone", fill: [][2]string{{"To confirm", "gone"}}},
+		{action: "pause", at: "#/q/pause", button: [2]string{"button", "Pause delivery"}},
+		{action: "resume", at: "#/q/resume", button: [2]string{"button", "Resume delivery"}},
+		{action: "settings", at: "#/q/send/settings", button: [2]string{"button", "Change"}, dialog: "Settings of send", fill: [][2]string{{"VisibilityTimeout", "77"}, {"MessageRetentionPeriod", "86400"}}},
+		{action: "tag", at: "#/q/send/settings", button: [2]string{"button", "Set a tag"}, dialog: "Set a tag", fill: [][2]string{{"Key", "the team"}, {"Value", "a=b"}}},
+		{action: "untag", at: "#/q/resume/settings", button: [2]string{`button[aria-label="Remove the tag stage"]`, ""}},
+
+		ofKind(triage("redrive", "a kind", "back-dlq", "Send back", "Send back", [2]string{"Messages per second", "100"}, [2]string{"Note", "it's back"})),
+		triage("redrive", "all", "back-dlq", "Send all back", "Send back", [2]string{"Messages per second", ""}),
+		triage("move", "", "move-dlq", "Move all to", "Move", [2]string{"Queue", "send"}),
+		ofKind(triage("park", "", "park-dlq", "Park", "Park", [2]string{"Parking queue", "lot"})),
+		triage("create-missing", "", "park-dlq", "Park all", "Park"),
+		ofKind(triage("delete", "a kind", "delete-dlq", "Delete", "Delete", [2]string{"To confirm", "2"})),
+		triage("delete", "all", "delete-dlq", "Delete all", "Delete", [2]string{"To confirm", "1"}),
+		{action: "edit", at: "#/m/" + w.edit[0], button: [2]string{"button", "Edit and send"}, dialog: "Edit and send", fill: [][2]string{{"Body", hostile}}},
+		{action: "edit", about: "attributes and queue", at: "#/m/" + w.edit[1], button: [2]string{"button", "Edit and send"}, dialog: "Edit and send", fill: [][2]string{{"Queue", "send"}},
+			then: func(b *tab) {
+				b.until("its attributes are there", `document.querySelector("dialog[open] button[aria-label^='Remove attribute']")`)
+				b.click("dialog[open] button[aria-label='Remove attribute 1']", "")
+				attribute("tenant", hostile)(b)
+			}},
+
+		{action: "task-pause", at: "#/tasks/" + w.task["slow"], prepare: func(s *server) { s.ask("/v1/tasks/"+w.task["slow"]+"/resume", object{}, nil) }, button: [2]string{"main button", "Pause"}},
+		{action: "task-resume", at: "#/tasks/" + w.task["again"], button: [2]string{"main button", "Resume"}},
+		{action: "task-rate", at: "#/tasks/" + w.task["rate"], button: [2]string{"button", "Change the rate"}, dialog: "Rate of", fill: [][2]string{{"Messages per second", "33"}}},
+		{action: "task-rate", about: "no limit", at: "#/tasks/" + w.task["rate"], button: [2]string{"button", "Change the rate"}, dialog: "Rate of", fill: [][2]string{{"Messages per second", ""}}},
+		{action: "task-cancel", at: "#/tasks/" + w.task["cancel"], button: [2]string{"button", "Cancel the task"}},
+
+		{action: "settle", at: "#/claims/settle%201", button: [2]string{"button", "Settle"}, dialog: "Settle", fill: [][2]string{{"Reason", "it's with the bank"}, {"Result", hostile}}},
+		{action: "settle", about: "what is done", at: "#/claims/done", button: [2]string{"button", "Settle"}, dialog: "Settle", fill: [][2]string{{"Reason", "wrong"}, {"Result", "2"}}, then: confirm},
+		{action: "release", at: "#/claims/held", button: [2]string{"button", "Release"}, dialog: "Release", fill: [][2]string{{"Reason", "its host is off"}}, then: confirm},
+		{action: "release", about: "of another ledger", at: "#/claims/failed?ledger=jobs%2F", button: [2]string{"button", "Release"}, dialog: "Release", fill: [][2]string{{"Reason", "again"}}},
+
+		// The first step, because later ones find the rate of the policy in the records.
+		{action: "step", at: "#/redrivers/step-dlq", button: [2]string{".alarmbox .bar button", "Take a step"}, dialog: "Take a step"},
+		{action: "redriver-pause", at: "#/redrivers/calm-dlq", button: [2]string{".alarmbox .bar button", "Pause"}},
+		{action: "redriver-resume", at: "#/redrivers/step-dlq", prepare: func(s *server) { s.ask("/v1/redrivers/step-dlq/pause", object{"reason": "the bank is down"}, nil) }, button: [2]string{".alarmbox .bar button", "Resume"}},
+
+		{action: "silence", at: "#/alarms", prepare: raised("loud-dlq"), button: [2]string{`button[aria-label="Silence… loud-dlq/dead-letters"]`, ""}, dialog: "Silence", fill: [][2]string{{"For", "90m"}, {"Reason", "it's known"}}},
+		{action: "end-silence", at: "#/alarms", prepare: func(s *server) { s.ask("/v1/alarms/silence", object{"match": "mails/*", "for": "3h"}, nil) }, button: [2]string{`button[aria-label="End the silence of mails/*"]`, ""}},
+		{action: "acknowledge", at: "#/alarms", prepare: raised("loud-dlq"), before: pageIsText, button: [2]string{`button[aria-label="Acknowledge loud-dlq/dead-letters"]`, ""}},
+		{action: "end-acknowledgement", at: "#/alarms", prepare: func(s *server) {
+			raised("edit-dlq")(s)
+			s.ask("/v1/alarms/acknowledge", object{"alarm": "edit-dlq/dead-letters"}, nil)
+		}, button: [2]string{`button[aria-label="End the acknowledgement of edit-dlq/dead-letters"]`, ""}},
+	}
+}
+
+// pageIsText: a page of an alarm that is no address of the web is shown, but not as a link.
+func pageIsText(b *tab) {
+	b.t.Helper()
+	b.sees("What to do: docs/alarms/dead-letters.md")
+	if eval[bool](b, `!!document.querySelector('.alarmbox a[target]')`) {
+		b.t.Error("the place of a page in the sources is a link")
+	}
+}
+
+// raised waits until a queue of dead letters has its alarm.
+func raised(queue string) func(*server) {
+	return func(s *server) {
+		s.t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			var list struct {
+				Alarms []struct{ Name, State string }
+			}
+			s.ask("/v1/alarms?state=ALARM", nil, &list)
+			for _, a := range list.Alarms {
+				if a.Name == queue+"/dead-letters" {
+					return
+				}
+			}
+			if time.Now().After(end) {
+				s.t.Fatalf("%s has no alarm: %+v", queue, list)
+			}
+		}
+	}
+}
+
+// Twins are two servers with the same content, down to the ids of messages: on one, buttons are
+// pressed, and on the other one, commands are run.
+type twins struct {
+	t              *testing.T
+	buttons, typed *server
+	like           string            // id of a message
+	edit           []string          // ids of dead letters
+	task           map[string]string // by its queue
+	known          map[string]bool   // ids that both have
+	bin, home      string
+}
+
+func newTwins(t *testing.T) *twins {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "tenaq.yaml")
+	if err := os.WriteFile(config, []byte(`redrive:
+  records: server
+  ledger: jobs/
+  queues:
+    - {dead-letter: calm-dlq, parking: lot, schedule: "0 0 1 1 *"}
+    - {dead-letter: step-dlq, parking: lot, target: send, schedule: "0 0 1 1 *", policy: {rate-first: 2, delay-base: 30s}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &twins{t: t, task: make(map[string]string), known: make(map[string]bool), home: t.TempDir()}
+	args := []string{"--config", config, "--alarm-minute", "1s"}
+	first := t.TempDir()
+	s := serveFrom(t, first, nil, args...)
+	w.furnish(s)
+	for _, id := range ids.FindAllString(w.text(s), -1) {
+		w.known[id] = true
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := t.TempDir()
+	if err := os.CopyFS(filepath.Join(second, "data"), os.DirFS(filepath.Join(first, "data"))); err != nil {
+		t.Fatal(err)
+	}
+	w.buttons, w.typed = serveFrom(t, first, nil, args...), serveFrom(t, second, nil, args...)
+	bin := t.TempDir()
+	if err := os.Symlink(built.Program(t), filepath.Join(bin, "tenaq")); err != nil {
+		t.Fatal(err)
+	}
+	w.bin = bin
+	return w
+}
+
+// furnish gives a server what the cases are about.
+func (w *twins) furnish(s *server) {
+	for _, queue := range []string{"send", "gone", "pause", "lot", "older-dlq", "slow", "again", "rate", "cancel"} {
+		s.create(queue, nil, nil)
+	}
+	s.create("purge", nil, nil)
+	s.create("resume", nil, object{"tenaq:paused": "true", "stage": "test"})
+	s.create("send.fifo", object{"FifoQueue": "true"}, nil)
+	for i := range 3 {
+		s.send("purge", fmt.Sprint(i), nil)
+	}
+	w.like = s.send("resume", `{"like": "this"}`, object{"MessageAttributes": object{
+		"raw": object{"DataType": "Binary.x", "BinaryValue": "AAEC/w=="}, "n": object{"DataType": "Number", "StringValue": "-1"}}})
+	for _, name := range []string{"back", "move", "park", "delete", "edit", "calm", "loud"} {
+		s.failing(name)
+	}
+	s.create("step-dlq", nil, nil)
+	for i := range 3 { // one more than its policy sends back at once
+		s.send("step-dlq", fmt.Sprint(i), nil)
+	}
+	var list struct{ Messages []struct{ MessageID string } }
+	s.ask("/v1/queues/edit-dlq/messages", nil, &list)
+	for _, m := range list.Messages {
+		w.edit = append(w.edit, m.MessageID)
+	}
+	for queue, n := range map[string]int{"slow": 60, "again": 4, "rate": 3, "cancel": 3} {
+		for i := range n {
+			s.send(queue, fmt.Sprint(i), nil)
+		}
+		s.create(queue+"-to", nil, nil)
+		var task struct{ ID string }
+		s.ask("/v1/tasks", object{"queue": queue, "do": "move", "to": queue + "-to", "rate": 1, "expected": n, "filter": object{}}, &task)
+		s.ask("/v1/tasks/"+task.ID+"/pause", object{}, nil)
+		w.task[queue] = task.ID
+	}
+	s.put("claim/settle 1", object{"v": 1, "state": "parked", "owner": "worker-9", "attempts": 2, "reason": "a holder was lost"})
+	s.claim("done", "complete", object{"fence": s.claim("done", "acquire", object{"owner": "w"}), "result": "1"})
+	s.claim("held", "acquire", object{"owner": "worker-7", "leaseMs": 3600_000})
+	s.put("jobs/failed", object{"v": 1, "state": "failed", "owner": "worker-8", "attempts": 3, "reason": "timeout"})
+}
+
+// failing makes a queue with three dead letters of two kinds.
+func (s *server) failing(name string) {
+	s.t.Helper()
+	s.create(name+"-dlq", nil, nil)
+	s.create(name, object{"RedrivePolicy": redriveTo(name+"-dlq", 3), "VisibilityTimeout": "900"}, nil)
+	for i, class := range []string{"CardDeclined", "CardDeclined", "Timeout"} {
+		s.send(name, fmt.Sprintf(`{"order": %d}`, i), object{"MessageAttributes": object{"trial": object{"DataType": "Number", "StringValue": fmt.Sprint(i)}}})
+		for _, m := range s.receive(name, nil) {
+			s.nack(name, m.ReceiptHandle, "poison", class, "it failed")
+		}
+	}
+	s.receive(name, nil) // moves what is poison
+	if got := s.depth(name + "-dlq"); got != "3 0 0" {
+		s.t.Fatalf("%s-dlq has %s", name, got)
+	}
+}
+
+var (
+	ids    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	person = regexp.MustCompile(` \([^()]*\)$`)    // who has paused a redriver
+	times  = regexp.MustCompile(`\b1[78]\d{11}\b`) // in milliseconds, in the attribute of a trail
+	people = regexp.MustCompile(`^arn:aws:iam::\d+:root$|^\S+@\S+ \(tenaq claims\)$`)
+)
+
+// state is what a server says over /v1. The action log is not a part of it: it says which way an
+// action came.
+func (w *twins) state(s *server) map[string]any {
+	s.t.Helper()
+	state := make(map[string]any)
+	ask := func(path string) (got object) {
+		var text json.RawMessage
+		s.ask("/v1"+path, nil, &text)
+		if err := json.Unmarshal(bytes.ReplaceAll(text, []byte(s.URL()), nil), &got); err != nil {
+			s.t.Fatal(err)
+		}
+		state[path] = got
+		return got
+	}
+	list := func(path, member string) (all []object) {
+		got := ask(path)
+		for _, e := range got[member].([]any) {
+			all = append(all, e.(object))
+		}
+		if got["next"] != nil {
+			s.t.Fatalf("%s has more than a page", path)
+		}
+		return all
+	}
+	var queues struct {
+		Queues []struct{ Name string }
+		Next   string
+	}
+	var names []string
+	for more := true; more; more = queues.Next != "" {
+		after := queues.Next
+		queues.Next = ""
+		s.ask("/v1/queues?limit=50&prefix=&after="+url.QueryEscape(after), nil, &queues)
+		for _, q := range queues.Queues {
+			names = append(names, q.Name)
+		}
+	}
+	for _, name := range names {
+		path := "/queues/" + url.PathEscape(name)
+		if strings.HasPrefix(name, "slow") { // a task moves messages from one to the other meanwhile
+			continue
+		}
+		if q := ask(path); q["visible"] != 0.0 || q["inFlight"] != 0.0 || q["delayed"] != 0.0 {
+			list(path+"/messages?limit=100&body=10000&attributes=1&trail=1", "messages")
+		}
+	}
+	for _, t := range list("/tasks?limit=100", "tasks") {
+		if t["queue"] == "slow" {
+			delete(t, "done")
+		}
+	}
+	for _, ledger := range []string{"claim/", "jobs/"} {
+		for _, c := range list("/claims?limit=100&ledger="+url.QueryEscape(ledger), "claims") {
+			ask("/claims/" + url.PathEscape(c["key"].(string)) + "?ledger=" + url.QueryEscape(ledger))
+		}
+	}
+	for _, r := range list("/redrivers", "redrivers") {
+		delete(r, "step") // of this process
+		delete(r, "history")
+		if why, ok := r["paused"].(string); ok {
+			r["paused"] = person.ReplaceAllString(why, "")
+		}
+	}
+	alarms := ask("/alarms")
+	decided := make(object) // what people have said about alarms; their states change by themselves
+	for _, a := range alarms["alarms"].([]any) {
+		a := a.(object)
+		decided[a["name"].(string)] = object{"acknowledged": a["acknowledged"], "silencedUntil": a["silencedUntil"]}
+	}
+	maps.DeleteFunc(decided, func(_ string, d any) bool {
+		return d.(object)["acknowledged"] != true && d.(object)["silencedUntil"] == nil
+	})
+	state["/alarms"] = object{"decided": decided, "silences": alarms["silences"]}
+	return state
+}
+
+func (w *twins) text(s *server) string {
+	text, err := json.Marshal(w.state(s))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// near is how far two times may be from each other: the command runs after the button.
+const near = 2 * time.Minute
+
+// differ lists the differences of two answers. Times and durations may be near each other. Ids of
+// messages that are new on both, and places, have no meaning for another server.
+func (w *twins) differ(at string, a, b any) (all []string) {
+	different := []string{fmt.Sprintf("%s: %v, %v", at, a, b)}
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return different
+		}
+		keys := maps.Clone(a)
+		maps.Copy(keys, b)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			if key != "place" {
+				all = append(all, w.differ(at+" "+key, a[key], b[key])...)
+			}
+		}
+		return all
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return different
+		}
+		for i := range a {
+			all = append(all, w.differ(fmt.Sprint(at, " ", i), a[i], b[i])...)
+		}
+		return all
+	case float64:
+		b, ok := b.(float64)
+		apart := math.Abs(a - b)
+		if ok && (a == b || strings.HasSuffix(at, "Ms") && apart < float64(near.Milliseconds()) ||
+			strings.HasSuffix(at, " fence") && apart < float64(near.Microseconds())) { // that of a claim is a time
+			return nil
+		}
+	case string:
+		b, ok := b.(string)
+		if !ok {
+			return different
+		}
+		a, b = w.plain(a), w.plain(b)
+		if a == b {
+			return nil
+		}
+		for _, form := range []string{time.RFC3339Nano, "epoch"} {
+			one, err1 := timeOf(form, a)
+			other, err2 := timeOf(form, b)
+			if err1 == nil && err2 == nil && one.Sub(other).Abs() < near && (form != "epoch" || strings.HasSuffix(at, "Timestamp")) {
+				return nil
+			}
+		}
+	default:
+		if a == b {
+			return nil
+		}
+	}
+	return different
+}
+
+func timeOf(form, text string) (time.Time, error) {
+	if form != "epoch" {
+		return time.Parse(form, text)
+	}
+	var seconds int64
+	_, err := fmt.Sscanf(text, "%d", &seconds)
+	return time.Unix(seconds, 0), err
+}
+
+// plain is a text without what differs between servers: ids of new messages, times in a trail, and
+// who has decided about a claim.
+func (w *twins) plain(text string) string {
+	if people.MatchString(text) {
+		return "a person"
+	}
+	text = times.ReplaceAllString(text, "time")
+	return ids.ReplaceAllStringFunc(text, func(id string) string {
+		if w.known[id] {
+			return id
+		}
+		return "new"
+	})
+}
+
+// run runs a command of the page against the other server.
+func (w *twins) run(t *testing.T, command string) {
+	t.Helper()
+	elsewhere := strings.ReplaceAll(command, w.buttons.URL(), w.typed.URL())
+	if !strings.HasPrefix(command, "tenaq ") || elsewhere == command {
+		t.Fatalf("the page says: %s", command)
+	}
+	cmd := exec.Command("sh", "-c", elsewhere)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "TENAQ_") || strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "HOME=")
+	}), "HOME="+w.home, "PATH="+w.bin+":"+os.Getenv("PATH"))
+	cmd.Dir = w.home
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", elsewhere, err, out)
+	}
+}
+
+// logged is the latest entry of the action log of the server whose buttons are pressed.
+func (w *twins) logged() string {
+	var log struct{ Actions json.RawMessage }
+	w.buttons.ask("/v1/actions?limit=1", nil, &log)
+	return string(log.Actions)
+}
+
+// working reports whether a task is running that ends by itself.
+func working(state map[string]any) bool {
+	for _, t := range state["/tasks?limit=100"].(object)["tasks"].([]any) {
+		if t := t.(object); t["queue"] != "slow" && (t["state"] == "RUNNING" || t["state"] == "CANCELLING") {
+			return true
+		}
+	}
+	return false
+}
+
+// press carries out an action in the browser, and returns the command that the page shows for it.
+func (p *pressed) press(b *tab) (command string) {
+	b.t.Helper()
+	shown := func(in string) string {
+		code := fmt.Sprintf(`document.querySelector('%s [data-same="%s"] code')?.textContent`, in, p.action)
+		b.until("the page shows the command of "+p.action, code)
+		return eval[string](b, code)
+	}
+	b.goTo("#/nowhere") // so that no button of the page before is pressed
+	b.until("nothing is said", `document.querySelector("h1")?.innerText === "There is no such page" && !document.querySelector(".toast button[aria-label=Dismiss]")?.click() && !document.querySelector(".toast")`)
+	b.goTo(p.at)
+	if p.before != nil {
+		p.before(b)
+	}
+	if p.dialog == "" {
+		b.click(p.button[0], p.button[1])
+		return shown(".toast")
+	}
+	b.asks(p.button[0], p.button[1], p.dialog)
+	if p.action == "create-missing" {
+		b.sees("There is no queue")
+		command = shown("dialog[open]")
+		b.click("dialog[open] button", "Create it")
+		b.until("it is there", `!document.querySelector("dialog[open]").innerText.includes("There is no queue")`)
+		b.press("\x1b")
+		b.closes()
+		return command
+	}
+	for _, f := range p.fill {
+		b.fill(f[0], f[1])
+	}
+	if p.then != nil {
+		p.then(b)
+	}
+	b.until("it can be sent", `document.querySelector("dialog[open] button[type=submit]")?.disabled === false`)
+	command = shown("dialog[open]")
+	b.submit()
+	b.closes()
+	return command
+}
+
+// Every button has its command, and the command does the same: pressed on one server and typed on
+// its twin, they leave both with the same answers. [CONSOLE-15]
+func TestCommandsDoTheSame(t *testing.T) {
+	t.Parallel()
+	w := newTwins(t)
+	b := w.buttons.open(t, "")
+	before := w.state(w.buttons)
+	for _, p := range w.all() {
+		name := strings.TrimSpace(p.action + " " + p.about)
+		if p.prepare != nil {
+			p.prepare(w.buttons)
+			p.prepare(w.typed)
+			before = w.state(w.buttons)
+		}
+		logged := w.logged()
+		command := p.press(b)
+		var pressed map[string]any
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if pressed = w.state(w.buttons); len(w.differ("", before, pressed)) > 0 && !working(pressed) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the button does nothing, or does not end", name)
+			}
+		}
+		if w.logged() == logged {
+			t.Errorf("%s: the button has no entry in the action log", name)
+		}
+		w.run(t, command)
+		var different []string
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if different = w.differ("", pressed, w.state(w.typed)); len(different) == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %s\ndoes not do the same as the button:\n%s", name, command, strings.Join(different, "\n"))
+			}
+			pressed = w.state(w.buttons)
+		}
+		before = pressed
+		t.Logf("%s: %s", name, command)
+	}
+}
+
+// The actions are those of the sources, so that a new button fails without its case.
+func TestEveryActionHasItsCase(t *testing.T) {
+	cases := make(map[string]bool)
+	for _, p := range (&twins{edit: make([]string, 2)}).all() {
+		cases[p.action] = true
+	}
+	for _, action := range actions(t) {
+		if !cases[action] {
+			t.Errorf("the action %s has no case in TestCommandsDoTheSame: add it to all", action)
+		}
+		delete(cases, action)
+	}
+	for action := range cases {
+		t.Errorf("the console has no action %s", action)
+	}
+}
+
+// What the panel of a screen offers beside its buttons are commands that exist, with flags that
+// they have and values that these take.
+func TestCommandsOfScreens(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string) // the page, by the command
+	look := func(s *server, pages ...[2]string) {
+		b := s.open(t, "")
+		for _, p := range pages {
+			b.goTo("#/nowhere") // so that what is seen is not of the page before
+			b.sees("There is no such page")
+			b.goTo(p[0])
+			b.sees(p[1])
+			if strings.HasSuffix(p[0], "-dlq/dead") {
+				b.click(".kindhead", "CardDeclined")
+			}
+			b.press("c")
+			b.until("the panel is open", `document.querySelector("dialog[open]")`)
+			for _, command := range eval[[]string](b, `[...document.querySelectorAll(".commands code")].map((e) => e.textContent)`) {
+				seen[command] = p[0]
+			}
+			b.press("\x1b")
+			b.closes()
+		}
+	}
+	shop := newShop(t)
+	look(shop.server, [][2]string{
+		{"#/", "invoices.fifo"}, {"#/q/orders", "After 3 receives"}, {"#/q/orders-dlq", "Dead letters come here"},
+		{"#/q/orders/messages?state=in_flight", "loaded"}, {"#/q/invoices.fifo/groups", "customer-3"},
+		{"#/q/orders-dlq/dead", "CardDeclined"}, {"#/q/orders/history?outcome=deleted&text=4", "messages kept"},
+		{"#/q/mails/history", "keeps no history"}, {"#/q/orders/settings", "payments"}, {"#/dead", "orders-dlq"},
+		{"#/tasks?state=active", "No task is running"}, {"#/tasks/orders-dlq:1", "returns"}, {"#/log", "asked the warehouse"},
+		{"#/m/" + shop.dead, "Latest attempts"}, {"#/m/00000000-0000-4000-8000-000000000000", "No queue has this message"},
+		{"#/alarms?state=ALARM", "without data"}, {"#/health", "commits reach the disk"}, {"#/outbox", "No relay of an outbox"},
+	}...)
+	s := serve(t, nil, "--config", redriving(t))
+	s.fail([]string{"card declined: code #"})
+	look(s, [2]string{"#/redrivers", "1,220 redriven"})
+	s = serve(t, nil)
+	s.addClaims()
+	look(s, [][2]string{{"#/claims?prefix=order&state=stuck", "order-46"}, {"#/claims/order-46", "unknown how far"},
+		{"#/claims/order-42", "worker-7"}, {"#/trace/order-42", "Life of order-42"}}...)
+	if len(seen) < 40 {
+		t.Errorf("only %d commands were shown", len(seen))
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(built.Program(t), filepath.Join(bin, "tenaq")); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range slices.Sorted(maps.Keys(seen)) {
+		cmd := exec.Command("sh", "-c", command+" --help")
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s shows %s: %v\n%s", seen[command], command, err, out)
+		}
+	}
+}
+
+// actions are the names of all actions, from the sources of the console.
+func actions(t *testing.T) (names []string) {
+	t.Helper()
+	web := os.DirFS("../../internal/console/web")
+	any, named := regexp.MustCompile(`\bsame\(`), regexp.MustCompile(`\bsame\("([a-z-]+)"`)
+	// These change something without a command.
+	elsewhere := map[string][]string{`\bfetch\(`: {"api.ts"}, `\bmethod:`: {"api.ts"}, `\bsender\b`: {"act.tsx", "api.ts"},
+		`\battempt\(null\b`: {"act.tsx"}, `\bcarryOut\b`: {"act.tsx", "change.tsx"}}
+	err := fs.WalkDir(web, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == "vendor":
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".ts") && !strings.HasSuffix(path, ".tsx"):
+			return nil
+		}
+		text, err := fs.ReadFile(web, path)
+		if err != nil {
+			return err
+		}
+		found := named.FindAllSubmatch(text, -1)
+		if len(found) != len(any.FindAll(text, -1)) {
+			t.Errorf("%s: an action has no name of its own in the source", path)
+		}
+		for _, f := range found {
+			names = append(names, string(f[1]))
+		}
+		for pattern, files := range elsewhere {
+			if !slices.Contains(files, path) && regexp.MustCompile(pattern).Match(text) {
+				t.Errorf("%s has %s: change something with attempt, or in a dialog", path, pattern)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

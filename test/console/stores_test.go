@@ -1,0 +1,358 @@
+package console_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// redriving is the configuration of a server with redrivers that take no step by themselves.
+func redriving(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tenaq.yaml")
+	if err := os.WriteFile(path, []byte(`redrive:
+  records: server
+  queues:
+    - {dead-letter: orders-dlq, parking: orders-parking, schedule: "0 0 1 1 *"}
+    - {dead-letter: late-dlq, parking: orders-parking, target: orders, schedule: "0 0 1 1 *"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// put writes a record.
+func (s *server) put(key string, value any) {
+	s.t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.ask("/v1/records", object{"writes": []object{{"key": key, "value": text}}}, nil)
+}
+
+// fail gives the redriver of orders-dlq a past: a breaker that is open, and a kind for each reason.
+func (s *server) fail(reasons []string) {
+	s.t.Helper()
+	for _, queue := range []string{"orders", "orders-dlq", "orders-parking"} {
+		s.create(queue, nil, nil)
+	}
+	s.send("orders-dlq", `{"order":4200}`, nil)
+	now := time.Now().UTC()
+	closed := object{"state": "CLOSED", "failure_count": 0, "success_count": 0, "last_state_change": time.Time{}, "last_attempt": time.Time{}}
+	var kinds []object
+	for i, reason := range reasons {
+		kinds = append(kinds, object{"fingerprint": fmt.Sprintf("%08x", i), "reason": reason, "lineages": []string{"a", "b", "c"}[:1+i%3],
+			"since": now.Add(-3 * time.Hour), "last": now.Add(-time.Duration(i) * time.Minute), "breaker": closed})
+	}
+	s.put("redrive/orders-dlq", object{"v": 1, "rate": 40, "steep": true, "redriven": 1220, "successes": 1204, "failures": 12, "parked": 4, "kinds": kinds,
+		"breaker": object{"state": "OPEN", "failure_count": 3, "success_count": 0, "last_state_change": now.Add(time.Hour), "last_attempt": now, "trips": 1},
+		"flights": []object{{"letter": "a", "lineage": "a", "kind": "00000000", "sent": now, "due": now, "canary": true}, {"letter": "b", "lineage": "b", "kind": "00000000", "sent": now, "due": now}}})
+	var times []time.Time
+	var states []int
+	for i := range 600 {
+		if i <= 400 || i >= 440 { // no reports for 40 minutes
+			times, states = append(times, now.Add(time.Duration(i-601)*time.Minute)), append(states, []int{0, 0, 0, 1, 2, 0}[i/100])
+		}
+	}
+	s.tellAll("Tenaq/Redrive", "QueueName", "orders-dlq", "BreakerState", times, states)
+}
+
+// tell reports a number as a redriver or a relay does.
+func (s *server) tell(namespace, dimension, about, name string, at time.Time, value int) {
+	s.t.Helper()
+	s.tellAll(namespace, dimension, about, name, []time.Time{at}, []int{value})
+}
+
+func (s *server) tellAll(namespace, dimension, about, name string, times []time.Time, values []int) {
+	s.t.Helper()
+	var data []object
+	for i, at := range times {
+		data = append(data, object{"MetricName": name, "Value": values[i], "Timestamp": float64(at.Unix()), "Dimensions": []object{{"Name": dimension, "Value": about}}})
+	}
+	text, err := json.Marshal(object{"Namespace": namespace, "MetricData": data})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, s.URL(), bytes.NewReader(text))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+	r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801.PutMetricData")
+	res, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		s.t.Fatalf("put metrics: %s", res.Status)
+	}
+}
+
+// paused is why the redriver of a queue is paused.
+func (s *server) paused(queue string) string {
+	s.t.Helper()
+	var r struct{ Paused string }
+	s.ask("/v1/redrivers/"+queue, nil, &r)
+	return r.Paused
+}
+
+// The redrivers of the server are shown, paused and resumed, and what was done can be taken back.
+// [V1-15, V1-16, CONSOLE-15]
+func TestRedrivers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--config", redriving(t))
+	s.fail([]string{"card declined: code #", "timeout after # ms at https://pay.example/charge", "no stock of # in warehouse #"})
+	b := s.open(t, "#/redrivers")
+	b.sees("1,220 redriven")
+	b.sees("half open in")
+	b.sees("late-dlq") // which does not exist
+	b.sees("Its state cannot be read")
+	b.until("the breaker has a past", `document.querySelectorAll(".band .bOPEN, .band .bHALF_OPEN").length === 3`)
+	b.judged("redrivers")
+	b.press("c")
+	b.sees("Commands for this screen")
+	b.sees("tenaq redrive pause orders-dlq --reason 'paused in the console'")
+	b.press("\x1b")
+
+	b.asks(".alarmbox:last-child button", "Take a step", "Take a step of orders-dlq")
+	b.sees("none back while the breaker is open")
+	b.shows("tenaq redrive run orders-dlq --parking orders-parking --once")
+	b.judged("redriver-step")
+	b.submit()
+	b.sees("orders-dlq: sent 0 messages back, parked 0, held 1.")
+	b.until("the step is shown", `document.querySelector(".alarmbox:last-child").innerText.includes("latest")`)
+
+	b.click(".alarmbox:last-child button", "Pause")
+	b.until("there is a pause", `[...document.querySelectorAll(".alarmbox button")].some((e) => e.innerText === "Resume")`)
+	if got := s.paused("orders-dlq") + s.paused("late-dlq"); got != "paused in the console (unsigned)" {
+		t.Errorf("it is paused: %q", got)
+	}
+	b.judged("redriver-paused")
+	b.click(".toast button", "Undo")
+	b.until("it is resumed", `![...document.querySelectorAll(".alarmbox button")].some((e) => e.innerText === "Resume")`)
+	if got := s.paused("orders-dlq"); got != "" {
+		t.Errorf("after Undo it is paused: %q", got)
+	}
+	s.ask("/v1/redrivers/orders-dlq/pause", object{"reason": "the bank is down"}, nil)
+	b.goTo("#/redrivers/orders-dlq")
+	b.sees("the bank is down (unsigned)")
+	b.click(".alarmbox button", "Resume")
+	b.sees("Ended the pause of orders-dlq")
+	if got := s.paused("orders-dlq"); got != "" {
+		t.Errorf("after Resume it is paused: %q", got)
+	}
+	b.click(".toast button", "Undo")
+	b.sees("Undone")
+	if got := s.paused("orders-dlq"); got != "the bank is down (unsigned)" {
+		t.Errorf("after Undo it is paused: %q", got)
+	}
+	s.logged("ManageRedrivers", "orders-dlq")
+	b.goTo("#/q/orders-dlq/dead")
+	b.sees("2 on the way, paused: the bank is down (unsigned)")
+	b.press("g", "o")
+	b.sees("orders-parking")
+	b.press("g", "r")
+	b.sees("1,220 redriven")
+}
+
+// What a page may not change it offers no button for, and the server refuses it. [CONSOLE-14]
+func TestStoresReadOnly(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--config", redriving(t), "--console-read-only")
+	s.fail(nil)
+	b := s.open(t, "#/redrivers")
+	b.sees("1,220 redriven")
+	if eval[bool](b, `!!document.querySelector(".alarmbox .bar button")`) {
+		t.Error("a page that may change nothing can pause a redriver")
+	}
+	if status := eval[int](b, `fetch("../v1/redrivers/orders-dlq/pause", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}}).then((r) => r.status)`); status != http.StatusForbidden {
+		t.Errorf("a change of a page that may change nothing is answered with %d", status)
+	}
+	if got := s.paused("orders-dlq"); got != "" {
+		t.Errorf("it is paused: %q", got)
+	}
+	s.put("claim/order-46", object{"v": 1, "state": "parked", "owner": "worker-9", "attempts": 2, "reason": "a holder was lost"})
+	b.goTo("#/claims/order-46")
+	b.sees("a holder was lost")
+	if eval[bool](b, `[...document.querySelectorAll("main button")].some((e) => /Settle|Release/.test(e.innerText))`) {
+		t.Error("a page that may change nothing can decide about a claim")
+	}
+}
+
+// What a server does not have is not in its menu, and its page says how to configure it.
+func TestWithoutRedrivers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	b := s.open(t, "#/redrivers")
+	b.sees("This server runs no redriver")
+	if strings.Contains(b.text(".places"), "Redrivers") {
+		t.Error("the menu has redrivers")
+	}
+	b.judged("no-redrivers")
+}
+
+// What failed stays text where redrivers show it. [CONSOLE-6]
+func TestHostileReasons(t *testing.T) {
+	t.Parallel()
+	for part := range slices.Chunk(corpus(t), 50) { // as many kinds as a redriver knows
+		s := serve(t, nil, "--config", redriving(t))
+		s.fail(part)
+		s.ask("/v1/redrivers/orders-dlq/pause", object{"reason": part[0][:min(len(part[0]), 500)]}, nil)
+		b := s.open(t, "#/redrivers")
+		b.until("the kinds are there", fmt.Sprintf(`document.querySelectorAll(".alarmbox tbody tr").length === %d`, len(part)))
+		b.harmless("redrivers")
+	}
+}
+
+// claim does something with a claim, and returns its fence.
+func (s *server) claim(key, what string, in object) (fence uint64) {
+	s.t.Helper()
+	var c struct{ Fence uint64 }
+	s.ask("/v1/claims/"+url.PathEscape(key)+"/"+what, in, &c)
+	return c.Fence
+}
+
+// addClaims adds claims in several states, and a message whose work one of them is.
+func (s *server) addClaims() {
+	s.t.Helper()
+	s.create("orders", nil, object{"tenaq:history": "7d"})
+	s.send("orders", `{"order":42}`, object{"MessageAttributes": object{"tenaq": object{"DataType": "String", "StringValue": "v=1&key=order-42"}}})
+	m := s.receive("orders", nil)[0]
+	s.claim("order-42", "acquire", object{"owner": "worker-7", "messageId": m.MessageId, "memo": `{"order":42}`, "leaseMs": 3600_000})
+	s.claim("order-43", "complete", object{"fence": s.claim("order-43", "acquire", object{"owner": "worker-7"}), "result": `{"charge":"ch_1"}`})
+	s.claim("order-44", "fail", object{"fence": s.claim("order-44", "acquire", object{"owner": "worker-8"}), "reason": "timeout after 3000 ms"})
+	s.claim("order-45", "acquire", object{"owner": "worker-8", "leaseMs": 1000})
+	s.put("claim/order-46", object{"v": 1, "state": "parked", "owner": "worker-9", "attempts": 2, "reason": "a holder was lost, and it is unknown how far it came"})
+	for i := range 120 {
+		key := fmt.Sprintf("mail-%03d", i)
+		s.claim(key, "complete", object{"fence": s.claim(key, "acquire", object{"owner": "mailer"})})
+	}
+}
+
+// Claims are searched, shown with the life of their work, settled and released. [REC-16, REC-17]
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := s.open(t, "#/claims")
+	b.sees("There is no claim in the records of this server")
+	b.judged("no-claims")
+	s.addClaims()
+	b.goTo("#/claims?prefix=order-")
+	b.sees("parked: awaits a decision")
+	b.until("a lease is over", `document.querySelector("main").innerText.includes("held, lease over")`)
+	b.judged("claims")
+	b.picture("console-claims")
+	b.press("c")
+	b.sees("tenaq claims list order- --records server")
+	b.press("\x1b")
+	rows := `document.querySelectorAll("main tbody tr").length`
+	b.fill("Key begins with", "mail-")
+	b.until("there are 50", rows+" === 50")
+	b.click("button", "More claims")
+	b.until("there are 100", rows+" === 100")
+	b.click("button", "More claims")
+	b.until("there are 120", rows+` === 120 && !document.body.innerText.includes("More claims")`)
+	b.fill("Key begins with", "")
+	b.fill("State", "stuck")
+	b.until("three are stuck", rows+" === 3")
+	b.click("a[data-row]", "order-46")
+	b.sees("it is unknown how far it came")
+
+	b.asks("button", "Settle", "Settle order-46")
+	b.fill("Reason", "it's with the bank")
+	b.fill("Result", "ch_2")
+	b.shows(`tenaq claims settle order-46 --reason 'it'\''s with the bank' --result ch_2 --records server`)
+	b.judged("settle")
+	b.submit()
+	b.sees("Recorded that order-46 is done.")
+	b.until("it is done", `document.querySelector("main .badge").innerText.includes("completed")`)
+	s.logged("ManageClaims", "claim/order-46")
+	b.goTo("#/claims/order-42")
+	b.sees("worker-7")
+	b.until("its life is there", `document.querySelector(".life")?.innerText.includes("received")`)
+	b.judged("claim")
+	b.asks("button", "Release", "Release order-42")
+	b.fill("Reason", "its host is switched off")
+	disabled := `document.querySelector("dialog[open] button[type=submit]").disabled`
+	if !eval[bool](b, disabled) {
+		t.Error("a claim whose lease runs is released without a second thought")
+	}
+	b.judged("release")
+	b.click("dialog[open] .check input", "")
+	b.shows("--force")
+	b.submit()
+	b.sees("order-42 can be claimed again.")
+	var c struct{ State, Reason string }
+	s.ask("/v1/claims/order-42", nil, &c)
+	if c.State != "released" || c.Reason != "its host is switched off" {
+		t.Errorf("got %+v", c)
+	}
+	b.click("main a", "Show where the work is now")
+	b.sees("Life of order-42")
+	b.press("g", "c")
+	b.sees("mail-000")
+}
+
+// Keys, owners and reasons of claims stay text. [CONSOLE-6]
+func TestHostileClaims(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	shown := 0
+	for i, line := range corpus(t) {
+		key := fmt.Sprintf("%03d", i)
+		if short := key + line; len(short) < 300 && !strings.ContainsAny(short, "\x00\r\n") && utf8.ValidString(short) {
+			key = short
+		}
+		s.put("claim/"+key, object{"v": 1, "state": "parked", "owner": line[:min(len(line), 900)], "reason": line[:min(len(line), 900)], "message": line[:min(len(line), 100)], "memo": []byte(line)})
+		shown++
+	}
+	b := s.open(t, "#/claims")
+	rows := `document.querySelectorAll("main tbody tr").length`
+	b.until("there are 50", rows+" === 50")
+	b.click("button", "More claims")
+	b.until("all are there", fmt.Sprintf("%s === %d", rows, min(shown, 100)))
+	b.harmless("claims")
+	for _, address := range eval[[]string](b, `[...document.querySelectorAll("main a[data-row]")].map((e) => e.getAttribute("href")).filter((_, i) => i % 5 === 0)`) {
+		b.goTo(address)
+		b.until("the claim is there", `document.querySelector("main .badge")?.innerText.includes("parked") && document.querySelector("main .bar") && document.querySelector("main p a")`)
+		b.harmless(address)
+	}
+}
+
+// An outbox is in the menu and on its page when its relay reports, and its page says how to begin
+// before that. [V1-18]
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := s.open(t, "#/outbox")
+	b.sees("No relay of an outbox reports to this server")
+	if strings.Contains(b.text(".places"), "Outbox") {
+		t.Error("the menu has an outbox")
+	}
+	b.judged("no-outbox")
+	now := time.Now()
+	s.tell("Tenaq/Outbox", "Outbox", "shop", "OldestDueAge", now, 41)
+	for name, n := range map[string]int{"ParkedRows": 2, "PendingRows": 1120, "DueRows": 14} {
+		s.tell("Tenaq/Outbox", "Outbox", "shop", name, now, n)
+	}
+	s.tell("Tenaq/Outbox", "Outbox", "app.db", "OldestDueAge", now.Add(-3*time.Hour), 0)
+	b.press("r")
+	b.sees("1,120")
+	b.sees("has not reported for")
+	b.until("the menu has it", `[...document.querySelectorAll(".places a")].some((e) => e.innerText.includes("Outbox") && e.innerText.includes("2"))`)
+	b.judged("outbox")
+	b.press("c")
+	b.sees("tenaq outbox parked list")
+}
