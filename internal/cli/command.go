@@ -48,7 +48,7 @@ func Wants(low, high int) cobra.PositionalArgs {
 // A value is a flag whose text is checked when the command line is parsed.
 type value struct {
 	kind, text string
-	optional   bool // empty text means that the flag is not set
+	optional   bool // it has no default
 	set        func(string) error
 }
 
@@ -57,8 +57,8 @@ func (v *value) String() string { return v.text }
 func (v *value) Type() string { return v.kind }
 
 func (v *value) Set(text string) error {
-	if text == "" && v.optional {
-		return nil
+	if text == "" && v.optional { // often a variable of a script that is not set
+		return errors.New("it is empty: give a value, or leave the flag out")
 	}
 	err := v.set(text)
 	if err == nil {
@@ -68,9 +68,10 @@ func (v *value) Set(text string) error {
 }
 
 func (v *value) add(flags *pflag.FlagSet, name, usual, usage string) {
-	v.optional = usual == ""
-	if err := v.Set(usual); err != nil {
-		panic("default of --" + name + ": " + err.Error())
+	if v.optional = usual == ""; !v.optional {
+		if err := v.Set(usual); err != nil {
+			panic("default of --" + name + ": " + err.Error())
+		}
 	}
 	flags.Var(v, name, usage)
 }
@@ -87,6 +88,11 @@ func Value[V any](
 	v.add(flags, name, usual, usage)
 }
 
+// Text adds a flag for a text that is not empty.
+func Text(flags *pflag.FlagSet, to *string, name, usage string) {
+	Value(flags, to, name, "", usage, func(text string) (string, error) { return text, nil })
+}
+
 // Duration adds a flag for a duration of at least zero, and SomeTime one for a longer duration.
 func Duration(flags *pflag.FlagSet, to *time.Duration, name, usual, usage string) {
 	Value(flags, to, name, usual, usage, ParseDuration)
@@ -96,7 +102,8 @@ func SomeTime(flags *pflag.FlagSet, to *time.Duration, name, usual, usage string
 	Value(flags, to, name, usual, usage, SomeDuration)
 }
 
-// Number adds a flag for a whole number from low to high, without an upper bound if high is 0.
+// Number adds a flag for a whole number from low to high, without an upper bound if high is 0. A
+// default below low is that of a flag that is not set.
 func Number[N int | int32 | int64](
 	flags *pflag.FlagSet, to *N, name string, usual, low, high N, usage string,
 ) {
@@ -114,6 +121,10 @@ func Number[N int | int32 | int64](
 		*to = N(n)
 		return nil
 	}}
+	if *to = usual; usual < low {
+		v.add(flags, name, "", usage)
+		return
+	}
 	v.add(flags, name, fmt.Sprint(usual), usage)
 }
 

@@ -59,6 +59,9 @@ func (c *Client) answerText(queue string, answer smithy.APIError) string {
 	case isDenial(kind):
 		return fmt.Sprintf("%s (%s)%s", cmp.Or(message, "denied"), kind,
 			permission(answer.ErrorMessage()))
+	case IsCredentialError(kind) && c.hasNoKey():
+		return fmt.Sprintf("%s requires a key, and none is set (%s); set TENAQ_ACCESS_KEY_ID and "+
+			"TENAQ_SECRET_ACCESS_KEY", c.Endpoint, kind)
 	case IsCredentialError(kind):
 		// The rest of the message is the signed text as the server sees it.
 		message, _, _ = strings.Cut(message, "\n")
@@ -72,6 +75,15 @@ func (c *Client) answerText(queue string, answer smithy.APIError) string {
 		return kind
 	}
 	return message + " (" + kind + ")"
+}
+
+// hasNoKey reports whether the client signs as for a server that checks nothing.
+func (c *Client) hasNoKey() bool {
+	if c.Client == nil {
+		return false
+	}
+	found, err := c.Options().Credentials.Retrieve(context.Background())
+	return err == nil && found.AccessKeyID == OpenID
 }
 
 // ErrorKind returns the code of an SQS error in one spelling. Over JSON the same error goes by two

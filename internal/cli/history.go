@@ -64,7 +64,7 @@ func (v *V1Client) History(
 	}
 	var taken error
 	path := "/queues/" + url.PathEscape(QueueNameOf(queue)) + "/history"
-	err = pages(ctx, v, "search the history of", queue, path, query, historyPage, limit,
+	err = Pages(ctx, v, "search the history of", queue, path, query, historyPage, limit,
 		func(p *answer) (int, string) {
 			if taken = take(p.Outcomes); taken != nil {
 				return limit, ""

@@ -50,6 +50,7 @@ type Peeked struct {
 	Dedup        string     `json:"deduplicationId,omitempty"`
 	Sequence     string     `json:"sequenceNumber,omitempty"`
 	Source       string     `json:"deadLetterSource,omitempty"`
+	Holds        *HeldGroup `json:"holds,omitempty"` // that waits for this dead letter
 	Size         int64      `json:"size"`
 	Lineage      string     `json:"lineageId"`
 	Generation   int64      `json:"generation"`
@@ -67,6 +68,12 @@ type Peeked struct {
 	BodyCut bool            `json:"bodyCut,omitempty"`
 
 	Attributes map[string]PeekedAttribute `json:"attributes,omitempty"` // of a sample, after an edit
+}
+
+// A HeldGroup is a group of messages, and its queue.
+type HeldGroup struct {
+	Queue string `json:"queue"`
+	Group string `json:"groupId"`
 }
 
 // A PeekedAttribute is a user attribute. A type that begins with Binary has its value in base64.
@@ -207,7 +214,7 @@ func (v *V1Client) Messages(
 ) (PeekedList, error) {
 	list := PeekedList{Queue: QueueNameOf(queue), Messages: []Peeked{}}
 	path := "/queues/" + url.PathEscape(list.Queue) + "/messages"
-	err := pages(ctx, v, "look at", queue, path, query, PeekPage, limit,
+	err := Pages(ctx, v, "look at", queue, path, query, PeekPage, limit,
 		func(p *PeekedList) (int, string) {
 			list.Messages, list.Next = append(list.Messages, p.Messages...), p.Next
 			return len(p.Messages), p.Next
@@ -228,7 +235,7 @@ func (v *V1Client) Queues(
 	ctx context.Context, query url.Values, limit int,
 ) (PeekedQueues, error) {
 	list := PeekedQueues{Queues: []PeekedQueue{}}
-	err := pages(ctx, v, "look at the queues", "", "/queues", query, peekQueuesPage, limit,
+	err := Pages(ctx, v, "look at the queues", "", "/queues", query, peekQueuesPage, limit,
 		func(p *PeekedQueues) (int, string) {
 			list.Queues, list.Next = append(list.Queues, p.Queues...), p.Next
 			return len(p.Queues), p.Next
@@ -236,9 +243,30 @@ func (v *V1Client) Queues(
 	return list, err
 }
 
-// pages reads pages of at most most things until there are limit of them. take returns how many a
+// HeldGroupsMax is how many held groups HeldGroups counts.
+const HeldGroupsMax = 100
+
+// HeldGroups counts the message groups of a queue that wait for dead letters.
+func (v *V1Client) HeldGroups(ctx context.Context, queue string) (n int, err error) {
+	var page struct {
+		Groups []struct {
+			State string `json:"state"`
+		} `json:"groups"`
+	}
+	query := url.Values{"only": {"locked"}, "limit": {strconv.Itoa(HeldGroupsMax)}}
+	err = v.Get(ctx, "list the groups of", queue,
+		"/queues/"+url.PathEscape(QueueNameOf(queue))+"/groups", query, &page)
+	for _, g := range page.Groups {
+		if g.State == "held" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Pages reads pages of at most most things until there are limit of them. take returns how many a
 // page has, and where the next one begins: empty at the end.
-func pages[P any](
+func Pages[P any](
 	ctx context.Context, v *V1Client, doing, queue, path string, query url.Values, most, limit int,
 	take func(*P) (n int, next string),
 ) error {

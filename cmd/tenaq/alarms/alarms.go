@@ -101,6 +101,7 @@ type listedAlarm struct {
 	Acknowledged  bool       `json:"acknowledged,omitempty"`
 	SilencedUntil *time.Time `json:"silencedUntil,omitempty"`
 	Commands      []string   `json:"commands,omitempty"`
+	Page          string     `json:"page,omitempty"`
 }
 
 func list(ctx context.Context, v *cli.V1Client, query url.Values) (list alarmList, err error) {
@@ -163,6 +164,9 @@ func printAlarms(
 		}
 		for _, c := range al.Commands {
 			a.Note("    %s", cli.OneLine(c))
+		}
+		if al.Page != "" {
+			a.Note("  What to do: %s", cli.OneLine(al.Page))
 		}
 	}
 	for _, s := range list.Silences {

@@ -26,7 +26,7 @@ exit code is 1 if a bound is not met or a line could not be measured.
 
 The full form takes about half an hour and gigabytes under --dir. --scale
 reduces the numbers of messages, queues and polls and keeps the bounds. --short
-takes less than three minutes and fails only if a ratio is grossly wrong.`
+takes less than three minutes and fails only if a ratio is grossly wrong twice.`
 	cmd.Example = `  tenaq bench budget
   tenaq bench budget send bodies bytes
   tenaq bench budget --short --json
@@ -48,7 +48,7 @@ not met or a line could not be measured.
 
 The full form takes about five minutes and gigabytes under --dir. --scale
 reduces the size of what is copied. --short takes less than two minutes; it
-fails only if a ratio is grossly wrong or a message is.`
+fails only if a ratio is grossly wrong twice or a message is.`
 	cmd.Example = `  tenaq bench cluster
   tenaq bench cluster failover
   tenaq bench cluster copy --scale 0.2 --dir /mnt/data
@@ -91,14 +91,14 @@ func newLinesCmd(a *cli.App, name string, all []budget.Line) *cobra.Command {
 				a.Note("%s, load before %s", cli.Counted(r.Processors, "processor", "processors"),
 					cmp.Or(r.Load, "unknown"))
 			}
-			switch n := r.Failed(); {
+			switch failed := r.Failed(); {
 			case err != nil:
 				return err
 			case cmd.Context().Err() != nil:
 				return errors.New("interrupted")
-			case n > 0:
-				return cli.Codedf(cli.ExitFailed,
-					"%d of %d bounds are not met or could not be measured", n, len(r.Rows))
+			case len(failed) > 0:
+				return cli.Codedf(cli.ExitFailed, "not met, or not measured: %s (%d of %d)",
+					strings.Join(failed, ", "), len(failed), len(r.Rows))
 			}
 			return nil
 		},

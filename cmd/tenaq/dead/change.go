@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/sqslimits"
 )
 
 // selectFlags say which messages a command is about.
@@ -26,12 +27,12 @@ type selectFlags struct {
 
 func (s *selectFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.id, "id", "", "only the message with this or this lineage `id`")
-	f.StringVar(&s.group, "group", "", "only messages of this message `group`")
-	f.StringVar(&s.source, "source", "", "only messages that came from this `queue`")
-	f.StringVar(&s.text, "text", "", "only messages whose body contains this `text`")
-	f.StringVar(&s.kind, "kind", "", "only messages of this `kind` of tenaq dead list")
-	f.StringVar(&s.reason, "reason", "", "only messages whose reason contains this `text`")
+	cli.Text(f, &s.id, "id", "only the message with this or this lineage `id`")
+	cli.Text(f, &s.group, "group", "only messages of this message `group`")
+	cli.Text(f, &s.source, "source", "only messages that came from this `queue`")
+	cli.Text(f, &s.text, "text", "only messages whose body contains this `text`")
+	cli.Text(f, &s.kind, "kind", "only messages of this `kind` of tenaq dead list")
+	cli.Text(f, &s.reason, "reason", "only messages whose reason contains this `text`")
 	f.StringArrayVar(&s.attributes, "attribute", nil,
 		"only messages with this attribute, `NAME=VALUE`")
 	cli.Duration(f, &s.older, "older", "", "only messages sent at least so `long` ago")
@@ -93,43 +94,60 @@ func attributesOf(pairs []string) (map[string]string, error) {
 	return attributes, nil
 }
 
-// A counted is what a task would take.
+// A counted is how many messages a task would take.
 type counted struct {
-	Count    int64        `json:"count"`
-	Bytes    int64        `json:"bytes"`
-	Skipped  int64        `json:"skipped"`
-	Complete bool         `json:"complete"`
-	Next     string       `json:"next,omitempty"`
-	Samples  []cli.Peeked `json:"samples"`
+	Count    int64  `json:"count"`
+	Bytes    int64  `json:"bytes"`
+	Skipped  int64  `json:"skipped"`
+	Complete bool   `json:"complete"`
+	Next     string `json:"next,omitempty"`
 }
 
-// count counts to the end of the queue, or until there are limit messages; 0 for no limit.
-func count(
-	ctx context.Context, a *cli.App, v *cli.V1Client, in map[string]any, limit int64,
-) (total counted, err error) {
+func (c *counted) base() *counted { return c }
+
+// A taskCount is what a task would take.
+type taskCount struct {
+	counted
+	Samples []cli.Peeked `json:"samples"`
+}
+
+// samplesMax is how many messages a dry run shows.
+const samplesMax = 3
+
+func (c *taskCount) add(part *taskCount) {
+	c.Samples = append(c.Samples, part.Samples...)
+	c.Samples = c.Samples[:min(samplesMax, len(c.Samples))]
+}
+
+// count asks for one page after another, to the end or until there are limit messages; 0 for no
+// limit. It adds up what all pages have, and add does the rest. Doing is for errors.
+func count[T any, P interface {
+	*T
+	base() *counted
+	add(part *T)
+}](
+	ctx context.Context, a *cli.App, v *cli.V1Client, doing string, in map[string]any, limit int64,
+) (total T, err error) {
 	queue := in["queue"].(string)
 	p := cli.NewProgress(a.Stderr, "counting "+queue)
 	defer p.Done()
-	for {
+	for all := P(&total).base(); ; {
 		if limit > 0 {
-			in["limit"] = limit - total.Count
+			in["limit"] = limit - all.Count
 		}
-		var part counted
-		if err := v.Post(ctx, "count the messages of", queue, "/tasks/count", in,
-			&part); err != nil {
+		var part T
+		if err := v.Post(ctx, doing, queue, "/tasks/count", in, &part); err != nil {
 			return total, err
 		}
-		if len(total.Samples) < 3 {
-			total.Samples = append(total.Samples, part.Samples...)
-			total.Samples = total.Samples[:min(3, len(total.Samples))]
-		}
-		total.Count, total.Bytes, total.Skipped = total.Count+part.Count, total.Bytes+part.Bytes,
-			total.Skipped+part.Skipped
-		if total.Complete = part.Complete; part.Complete || limit > 0 && total.Count == limit {
+		page := P(&part).base()
+		all.Count, all.Bytes, all.Skipped = all.Count+page.Count, all.Bytes+page.Bytes,
+			all.Skipped+page.Skipped
+		P(&total).add(&part)
+		if all.Complete = page.Complete; page.Complete || limit > 0 && all.Count == limit {
 			return total, nil
 		}
-		p.Line("%s so far", cli.Counted(total.Count, "message", "messages"))
-		in["after"] = part.Next
+		p.Line("%s so far", cli.Counted(all.Count, "message", "messages"))
+		in["after"] = page.Next
 	}
 }
 
@@ -139,7 +157,7 @@ type taskFlags struct {
 	selectFlags
 	changeFlags
 	do, order  string
-	delay      time.Duration
+	delay      *int32 // in seconds; nil for none
 	to, note   string
 	limit      int64
 	rate       int64
@@ -176,10 +194,9 @@ their consumer, and parking those that fail again.`,
   tenaq dead redrive orders-dlq --remove-attribute trial --yes
   tenaq dead redrive orders-parking --id 0b6b4c9e-... --to orders --yes`,
 	})
-	cmd.Flags().StringVar(&f.to, "to", "", "move all messages to this `queue`")
-	f.delay = -1
-	cli.Duration(cmd.Flags(), &f.delay, "delay", "",
-		"`duration` to hide each message, at most 15m")
+	cli.Text(cmd.Flags(), &f.to, "to", "move all messages to this `queue`")
+	cli.Value(cmd.Flags(), &f.delay, "delay", "",
+		"`duration` to hide each message, at most 15m", cli.SecondsUpTo(sqslimits.DelayMax))
 	f.changeFlags.register(cmd, "set-attribute", "remove-attribute")
 	return cmd
 }
@@ -196,7 +213,7 @@ receive count. "tenaq dead redrive PARKING" brings them back.
 		Example: `  tenaq dead park orders-dlq --to orders-parking --text "card expired"
   tenaq dead park orders-dlq --to orders-parking --older 7d --yes`,
 	})
-	cmd.Flags().StringVar(&f.to, "to", "", "move the messages to this `queue`; required")
+	cli.Text(cmd.Flags(), &f.to, "to", "move the messages to this `queue`; required")
 	return cmd
 }
 
@@ -225,7 +242,7 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	f.ClientFlags.Register(cmd)
 	f.selectFlags.register(cmd)
 	flags := cmd.Flags()
-	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to take")
+	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to take")
 	cli.Choice(cmd, &f.order, "order", "oldest", "`oldest` or newest first",
 		"oldest", "newest")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
@@ -258,10 +275,10 @@ func (f *taskFlags) run(
 	}
 	in := maps.Clone(asked)
 	asked["back"] = f.do == "move" && f.to == ""
-	if f.to != "" && len(in) > 2 { // where that matters, and the server knows it
+	if f.to != "" {
 		asked["to"] = cli.QueueNameOf(f.to)
 	}
-	found, err := count(ctx, a, v, asked, f.limit)
+	found, err := count[taskCount](ctx, a, v, "count the messages of", asked, f.limit)
 	if err != nil {
 		return err
 	}
@@ -269,11 +286,12 @@ func (f *taskFlags) run(
 		return f.dryRun(a, queue, &found)
 	}
 	if found.Count == 0 {
-		return a.Result(&found, "no messages in %s to %s%s", queue, f.do, stay(found.Skipped))
+		return a.Result(&found, "no messages in %s to %s%s", queue, f.do,
+			stay(queue, found.Skipped))
 	}
 	in["do"], in["expected"] = f.do, found.Count
-	if f.delay >= 0 && f.do == "move" {
-		in["delayMs"] = f.delay.Milliseconds()
+	if f.delay != nil {
+		in["delayMs"] = int64(*f.delay) * 1000
 	}
 	for name, text := range map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note} {
 		if text != "" {
@@ -298,15 +316,17 @@ func (f *taskFlags) run(
 	return wait(ctx, a, v, &t)
 }
 
-func stay(skipped int64) string {
+// stay says why messages stay. A move also skips those whose source is not known or gone.
+func stay(queue string, skipped int64) string {
 	if skipped == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s cannot be taken now", cli.Counted(skipped, "message", "messages"))
+	return fmt.Sprintf("; %s in flight, delayed, blocked or held, or can go nowhere: see tenaq peek %s",
+		cli.Counted(skipped, "message is", "messages are"), queue)
 }
 
 // dryRun says what a task would do.
-func (f *taskFlags) dryRun(a *cli.App, queue string, found *counted) error {
+func (f *taskFlags) dryRun(a *cli.App, queue string, found *taskCount) error {
 	if a.JSON {
 		return a.PrintJSON(found)
 	}
@@ -316,7 +336,7 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, found *counted) error {
 	}
 	if err := a.Result(nil, "would %s %s from %s%s (%s)%s", f.do,
 		cli.Counted(found.Count, "message", "messages"), queue, cli.OrEmpty(to != "", " to "+to),
-		cli.HumanSize(found.Bytes), stay(found.Skipped)); err != nil {
+		cli.HumanSize(found.Bytes), stay(queue, found.Skipped)); err != nil {
 		return err
 	}
 	if len(found.Samples) > 0 {

@@ -16,8 +16,8 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Long: `Show why messages became dead letters, and redrive, park, delete or correct
 them. The commands also work on other queues. They need a tenaq server.
 
-"tenaq peek QUEUE" shows the messages themselves, "tenaq move" moves all of them
-back, and "tenaq redrive" brings them back with judgement.`,
+"tenaq peek QUEUE" shows the messages themselves, "tenaq move start" moves all
+of them back, and "tenaq redrive" brings them back with judgement.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead redrive orders-dlq --text timeout
   tenaq dead redrive orders-dlq --text timeout --yes`,

@@ -42,7 +42,7 @@ ID is a message id or a lineage id. What is not given stays as it is. Without
 	f.ClientFlags.Register(edit)
 	f.changeFlags.register(edit, "attribute", "without")
 	flags := edit.Flags()
-	flags.StringVar(&f.to, "to", "", "send the new message to this `queue`")
+	cli.Text(flags, &f.to, "to", "send the new message to this `queue`")
 	flags.BoolVar(&f.yes, "yes", false, "do it; without, only show the change")
 	return edit
 }
@@ -114,8 +114,8 @@ func (f *editFlags) run(
 func (f *editFlags) find(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue, id string,
 ) (*cli.Peeked, error) {
-	found, err := count(ctx, a, v, map[string]any{"queue": queue,
-		"filter": map[string]any{"id": id}, "back": f.to == ""}, 1)
+	found, err := count[taskCount](ctx, a, v, "count the messages of",
+		map[string]any{"queue": queue, "filter": map[string]any{"id": id}, "back": f.to == ""}, 1)
 	switch {
 	case err != nil:
 		return nil, err

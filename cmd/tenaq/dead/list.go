@@ -29,8 +29,10 @@ first. Nothing is received, hidden or moved.
 The reason is what the consumer said when it gave the message back, or what a
 tenaq worker wrote into the message. Reasons that differ only in numbers,
 identifiers, quotations and addresses are one kind; # stands for these parts.
-Messages without a reason are of the kind unknown. --kind of tenaq dead redrive,
-park and delete selects the messages of a kind.`,
+Messages without a reason are of the kind unknown. HOLDS counts those that hold
+their group in the source queue: nothing of it is delivered until they are back
+or gone. --kind of tenaq dead redrive, park and delete selects the messages of a
+kind.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead list orders-dlq --json | jq -r '.kinds[] | "\(.count) \(.reason)"'`,
 		Args: cli.Wants(1, 1),
@@ -69,8 +71,9 @@ type kind struct {
 		Min int64 `json:"min"`
 		Max int64 `json:"max"`
 	} `json:"receives"`
-	Reason string `json:"reason"`
-	Sample struct {
+	Holding int    `json:"holding,omitempty"` // those that hold a group
+	Reason  string `json:"reason"`
+	Sample  struct {
 		ID      string `json:"messageId"`
 		Lineage string `json:"lineageId"`
 		Reason  string `json:"reason,omitempty"`
@@ -110,6 +113,7 @@ func (l *reasonList) add(page *reasonList) {
 		}
 		known := &l.Kinds[i]
 		known.Count += k.Count
+		known.Holding += k.Holding
 		known.Receives.Min = min(known.Receives.Min, k.Receives.Min)
 		known.Receives.Max = max(known.Receives.Max, k.Receives.Max)
 		if k.First.Before(known.First) {
@@ -124,23 +128,34 @@ func (l *reasonList) add(page *reasonList) {
 	})
 }
 
+// receives says how often the messages were received.
+func (k *kind) receives() string {
+	least := strconv.FormatInt(k.Receives.Min, 10)
+	if k.Receives.Max == k.Receives.Min {
+		return least
+	}
+	return least + "-" + strconv.FormatInt(k.Receives.Max, 10)
+}
+
 func (l *reasonList) print(a *cli.App, now time.Time) error {
 	if l.Grouped == 0 {
 		a.Note("no messages in %s", l.Queue)
 		return nil
 	}
-	t := cli.Table{Head: []string{"COUNT", "FIRST", "LAST", "RECEIVES", "KIND", "REASON",
-		"SAMPLE"}}
-	for i := range l.Kinds {
-		k := &l.Kinds[i]
-		receives := strconv.FormatInt(k.Receives.Min, 10)
-		if k.Receives.Max != k.Receives.Min {
-			receives += "-" + strconv.FormatInt(k.Receives.Max, 10)
-		}
-		reason := cli.OrDash(cli.FirstWords(k.Reason, cli.PeekReasonTable))
-		t.Add(strconv.Itoa(k.Count), cli.HumanTime(k.First, now), cli.HumanTime(k.Last, now),
-			receives, k.Kind, reason, k.Sample.ID)
-	}
+	t := cli.TableOf(l.Kinds, []cli.Column[kind]{
+		cli.Always("COUNT", func(k *kind) string { return strconv.Itoa(k.Count) }),
+		cli.Always("FIRST", func(k *kind) string { return cli.HumanTime(k.First, now) }),
+		cli.Always("LAST", func(k *kind) string { return cli.HumanTime(k.Last, now) }),
+		cli.Always("RECEIVES", (*kind).receives),
+		cli.IfAny("HOLDS", func(k *kind) string {
+			return cli.OrEmpty(k.Holding > 0, strconv.Itoa(k.Holding))
+		}),
+		cli.Always("KIND", func(k *kind) string { return k.Kind }),
+		cli.Always("REASON", func(k *kind) string {
+			return cli.OrDash(cli.FirstWords(k.Reason, cli.PeekReasonTable))
+		}),
+		cli.Always("SAMPLE", func(k *kind) string { return k.Sample.ID }),
+	})
 	if err := a.PrintTable(t); err != nil {
 		return err
 	}

@@ -68,18 +68,18 @@ database and no history, and also works with Amazon SQS.`,
 		cli.ParseTimeOrAgo)
 	cli.Value(flags, &f.before, "before", "", "ended before this `time`; 2h is two hours ago",
 		cli.ParseTimeOrAgo)
-	flags.StringVar(&f.id, "id", "", "only the message with this or this lineage `id`")
-	flags.StringVar(&f.key, "key", "", "only messages of the work with this `key`")
-	flags.StringVar(&f.group, "group", "", "only messages of this message `group`")
-	flags.StringVar(&f.outcome, "outcome", "", "only messages with this `outcome`")
+	cli.Text(flags, &f.id, "id", "only the message with this or this lineage `id`")
+	cli.Text(flags, &f.key, "key", "only messages of the work with this `key`")
+	cli.Text(flags, &f.group, "group", "only messages of this message `group`")
+	cli.Text(flags, &f.outcome, "outcome", "only messages with this `outcome`")
 	flags.StringArrayVar(&f.attributes, "attribute", nil,
 		"only messages with this attribute, `NAME=VALUE`")
-	flags.StringVar(&f.text, "text", "", "only messages whose body contains this `text`")
-	flags.StringVar(&f.kind, "kind", "", "only messages that failed for this `kind` of reason")
-	flags.StringVar(&f.reason, "reason", "", "only messages whose reason contains this `text`")
+	cli.Text(flags, &f.text, "text", "only messages whose body contains this `text`")
+	cli.Text(flags, &f.kind, "kind", "only messages that failed for this `kind` of reason")
+	cli.Text(flags, &f.reason, "reason", "only messages whose reason contains this `text`")
 	flags.BoolVar(&f.missing, "missing", false, "send only what was never completed")
-	flags.StringVar(&f.to, "to", "", "send the messages to this `queue` instead")
-	cli.Number(flags, &f.limit, "limit", 0, 0, 0, "maximum `number` of messages to send")
+	cli.Text(flags, &f.to, "to", "send the messages to this `queue` instead")
+	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to send")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
 	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
@@ -115,12 +115,8 @@ func (f *replayFlags) filter() (map[string]any, error) {
 
 // A replayCount is what a replay would send.
 type replayCount struct {
-	Count    int64         `json:"count"`
-	Bytes    int64         `json:"bytes"`
-	Skipped  int64         `json:"skipped"`
+	counted
 	Skips    replaySkips   `json:"skips"`
-	Complete bool          `json:"complete"`
-	Next     string        `json:"next,omitempty"`
 	Outcomes []cli.Outcome `json:"outcomes"`
 }
 
@@ -136,8 +132,8 @@ func (s *replaySkips) text() string {
 	for _, part := range []struct {
 		n   int64
 		why string
-	}{{s.Live, "is in a queue"}, {s.Later, "has a later outcome"},
-		{s.Refused, "is too large for the queue"}} {
+	}{{s.Live, "still in a queue"}, {s.Later, "with a later outcome"},
+		{s.Refused, "too large for the queue"}} {
 		if part.n > 0 {
 			why = append(why, fmt.Sprintf("%d %s", part.n, part.why))
 		}
@@ -145,36 +141,12 @@ func (s *replaySkips) text() string {
 	return strings.Join(why, ", ")
 }
 
-// count counts to the end of the history, or until there are limit messages.
-func (f *replayFlags) count(
-	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, filter map[string]any,
-) (total replayCount, err error) {
-	p := cli.NewProgress(a.Stderr, "counting "+queue)
-	defer p.Done()
-	in := map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing,
-		"to": cli.QueueNameOf(f.to)}
-	for {
-		if f.limit > 0 {
-			in["limit"] = f.limit - total.Count
-		}
-		var part replayCount
-		if err := v.Post(ctx, "count the history of", queue, "/tasks/count", in,
-			&part); err != nil {
-			return total, err
-		}
-		total.Outcomes = append(total.Outcomes, part.Outcomes...)
-		total.Outcomes = total.Outcomes[:min(3, len(total.Outcomes))]
-		total.Count, total.Bytes = total.Count+part.Count, total.Bytes+part.Bytes
-		total.Skipped += part.Skipped
-		total.Skips.Live += part.Skips.Live
-		total.Skips.Later += part.Skips.Later
-		total.Skips.Refused += part.Skips.Refused
-		if total.Complete = part.Complete; part.Complete || f.limit > 0 && total.Count == f.limit {
-			return total, nil
-		}
-		p.Line("%s so far", cli.Counted(total.Count, "message", "messages"))
-		in["after"] = part.Next
-	}
+func (c *replayCount) add(part *replayCount) {
+	c.Outcomes = append(c.Outcomes, part.Outcomes...)
+	c.Outcomes = c.Outcomes[:min(samplesMax, len(c.Outcomes))]
+	c.Skips.Live += part.Skips.Live
+	c.Skips.Later += part.Skips.Later
+	c.Skips.Refused += part.Skips.Refused
 }
 
 func (f *replayFlags) run(
@@ -184,7 +156,9 @@ func (f *replayFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := f.count(ctx, a, v, queue, filter)
+	found, err := count[replayCount](ctx, a, v, "count the history of",
+		map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing,
+			"to": cli.QueueNameOf(f.to)}, f.limit)
 	switch {
 	case err != nil:
 		return err

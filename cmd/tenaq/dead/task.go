@@ -16,7 +16,7 @@ import (
 
 // lack ends the error for servers that have no tasks.
 const lack = "has no tasks that select messages; use a tenaq server of this version, " +
-	"or \"tenaq move\" to move all dead letters"
+	"or \"tenaq move start\" to move all dead letters"
 
 // NewTaskCmd returns the command task.
 func NewTaskCmd(a *cli.App) *cobra.Command {
@@ -28,7 +28,7 @@ tenaq server.
 
 A task runs in the server, survives a restart, and is named by its queue and a
 number, such as orders-dlq:17. Start one with "tenaq dead", "tenaq replay" or
-"tenaq move".`,
+"tenaq move start".`,
 		Example: `  tenaq task list --active
   tenaq task watch orders-dlq:17
   tenaq task pause orders-dlq:17 --note "the consumer is down"`,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -96,7 +97,11 @@ func (s *shop) command(ctx context.Context, line string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, s.program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL_SQS="+s.server.URL(), "TENAQ_RECORDS=server",
+	// The environment may name another server, and the demo must not write to it.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "TENAQ_")
+	})
+	cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL_SQS="+s.server.URL(), "TENAQ_RECORDS=server",
 		"AWS_ACCESS_KEY_ID="+cli.OpenID, "AWS_SECRET_ACCESS_KEY="+cli.OpenSecret,
 		"AWS_REGION="+cli.DefaultRegion)
 	if in != "" {
@@ -119,7 +124,7 @@ func (s *shop) tenaq(ctx context.Context, line string) error {
 	return nil
 }
 
-// trade goes on until ctx ends: a worker packs orders, and two orders arrive in three seconds.
+// trade runs a worker that packs orders, and sends an order every 1.5 seconds, until ctx ends.
 func (s *shop) trade(ctx context.Context) error {
 	worker := s.command(ctx, "pipe orders --key body.id --attempts 2 --no-output -- sh -c PACKING")
 	if err := worker.Start(); err != nil {

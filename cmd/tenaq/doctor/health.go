@@ -25,7 +25,8 @@ func NewHealthCmd(a *cli.App) *cobra.Command {
 		Long: `Check that the server on this machine is ready for requests. The command asks
 /readyz at the admin address, which it finds as "tenaq serve" does:
 --admin-listen, TENAQ_ADMIN_LISTEN, the configuration file, 127.0.0.1:9325. It
-is meant for containers, which have no curl.
+is meant for containers, which have no curl, and for scripts: it waits for a
+server that has just been started, at most for --timeout.
 
 The exit code is 0 if the server is ready. It is 1 if the server cannot be
 reached or reports why it is not ready: it is stopping, the disk is full, or a
@@ -63,12 +64,12 @@ func checkReady(ctx context.Context, address string, limit time.Duration) error 
 	if err != nil {
 		return cli.Usagef("%s is not a valid address: %v", address, err)
 	}
-	// Do not use a proxy of the environment for this machine.
-	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
-	var says []byte
-	if err == nil {
-		defer resp.Body.Close()
-		says, err = io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	status, says, err := getReady(req)
+	for errors.Is(err, syscall.ECONNREFUSED) {
+		if cli.Pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+			break
+		}
+		status, says, err = getReady(req)
 	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -77,9 +78,19 @@ func checkReady(ctx context.Context, address string, limit time.Duration) error 
 	case err != nil:
 		return cli.Codedf(cli.ExitFailed, "%s: %v; look at the log of the server", address,
 			cli.WithCause(ctx, err))
-	case resp.StatusCode != http.StatusOK:
-		return cli.Codedf(cli.ExitFailed, "%s is not ready: %s", address,
-			strings.TrimSpace(string(says)))
+	case status != http.StatusOK:
+		return cli.Codedf(cli.ExitFailed, "%s is not ready: %s", address, says)
 	}
 	return nil
+}
+
+func getReady(req *http.Request) (status int, says string, err error) {
+	// Do not use a proxy of the environment for this machine.
+	resp, err := (&http.Client{Transport: &http.Transport{}}).Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	return resp.StatusCode, strings.TrimSpace(string(text)), err
 }

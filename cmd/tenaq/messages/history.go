@@ -75,17 +75,17 @@ and all pages are printed unless --limit is given. This needs a tenaq server.`,
 	}
 	f.ClientFlags.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.id, "id", "", "show the message with this `id`")
-	flags.StringVar(&f.lineage, "lineage", "", "show messages of this lineage `id`")
-	flags.StringVar(&f.key, "key", "", "show messages of the work with this `key`")
-	flags.StringVar(&f.group, "group", "", "show messages of this message group `id`")
+	cli.Text(flags, &f.id, "id", "show the message with this `id`")
+	cli.Text(flags, &f.lineage, "lineage", "show messages of this lineage `id`")
+	cli.Text(flags, &f.key, "key", "show messages of the work with this `key`")
+	cli.Text(flags, &f.group, "group", "show messages of this message group `id`")
 	cli.Value(flags, &f.from, "from", "", "ended at this `time` or later; 2h is two hours ago",
 		cli.ParseTimeOrAgo)
 	cli.Value(flags, &f.to, "to", "", "ended before this `time`; 2h is two hours ago",
 		cli.ParseTimeOrAgo)
-	flags.StringVar(&f.outcome, "outcome", "", "show only this `outcome`")
+	cli.Text(flags, &f.outcome, "outcome", "show only this `outcome`")
 	flags.StringVar(&f.attribute, "attribute", "", "show messages with this `name` or name=value")
-	flags.StringVar(&f.text, "text", "", "show messages with this `text` in the body")
+	cli.Text(flags, &f.text, "text", "show messages with this `text` in the body")
 	flags.BoolVar(&f.oldest, "oldest", false, "show the oldest first")
 	cli.Number(flags, &f.limit, "limit", historyTable, 1, 0, "maximum `number` of messages")
 	flags.BoolVar(&f.bodies, "body", false, "show the beginning of each body in the table")

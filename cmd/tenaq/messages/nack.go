@@ -29,7 +29,7 @@ type nackEntry struct {
 func NewNackCmd(a *cli.App) *cobra.Command {
 	var f cli.ClientFlags
 	var entry nackEntry
-	var delay string
+	var delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "nack QUEUE HANDLE...",
 		Short: "Give received messages back with a verdict and a reason",
@@ -48,27 +48,17 @@ it exits with 4. This needs a tenaq server.`,
 		Example: `  tenaq nack orders AQEB... --text 'no answer from the bank' --delay 5m
   tenaq nack orders AQEB... --verdict poison --class Invalid --text 'not JSON'`,
 		Args: cli.Wants(2, -1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if delay != "" {
-				d, err := time.ParseDuration(delay)
-				if err != nil || d < 0 {
-					return cli.Usagef("--delay %s is not a duration, such as 90s or 5m", delay)
-				}
-				entry.DelayMS = d.Milliseconds()
-			}
-			return f.RunV1(nackLack, func(
-				ctx context.Context, v *cli.V1Client, args []string,
-			) error {
-				return nackAll(ctx, a, v, args[0], args[1:], entry)
-			})(cmd, args)
-		},
+		RunE: f.RunV1(nackLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+			entry.DelayMS = delay.Milliseconds()
+			return nackAll(ctx, a, v, args[0], args[1:], entry)
+		}),
 	}
 	f.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&entry.Verdict, "verdict", "retry", "`verdict` on the messages")
 	flags.StringVar(&entry.Class, "class", "", "`name` of the error, at most 128 bytes")
 	flags.StringVar(&entry.Text, "text", "", "reason, at most 1024 bytes")
-	flags.StringVar(&delay, "delay", "", "`duration` until the message is visible again")
+	cli.Duration(flags, &delay, "delay", "", "`duration` until the message is visible again")
 	cli.Completes(cmd, "verdict", "retry", "poison", "exhausted", "release")
 	return cmd
 }

@@ -36,7 +36,8 @@ Messages are listed in the order in which they entered the queue, with a state:
 The table shows why a message failed, if its consumer said so when it gave the
 message back. For a message that a tenaq worker gave up, it also shows the key
 of its work, the number of attempts and the source queue, from the message
-attribute tenaq. --json shows everything known about a message, such as its
+attribute tenaq. HOLDS marks dead letters that their group waits for, until they
+are back or gone. --json shows everything known about a message, such as its
 latest attempts. A body kept beside the queue is shown as its pointer.
 
 This needs a tenaq server. Other servers show a message only by delivering it:
@@ -130,6 +131,9 @@ func messageTable(messages []cli.Peeked) cli.Table {
 		cli.IfAny("VISIBLE", (*cli.Peeked).Visible),
 		cli.IfAny("GROUP", func(m *cli.Peeked) string { return m.Group }),
 		cli.IfAny("FROM", func(m *cli.Peeked) string { return cli.QueueNameOf(m.Source) }),
+		cli.IfAny("HOLDS", func(m *cli.Peeked) string {
+			return cli.OrEmpty(m.Holds != nil, "its group")
+		}),
 		cli.IfAny("KEY", func(m *cli.Peeked) string { return m.Key }),
 		cli.IfAny("ATTEMPTS", func(m *cli.Peeked) string {
 			return cli.OrEmpty(m.Attempts > 0, strconv.Itoa(m.Attempts))

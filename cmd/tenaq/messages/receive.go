@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 	"tenaq/offload"
 )
@@ -151,6 +153,9 @@ func (r *receiver) run(ctx context.Context) error {
 			cli.Pause(ctx, retryPause)
 			continue
 		}
+		if r.follow && !answered && len(messages) == 0 && !r.JSON {
+			r.explainNone(ctx)
+		}
 		answered = true
 		again := 0
 		for _, m := range messages {
@@ -168,18 +173,36 @@ func (r *receiver) run(ctx context.Context) error {
 		case r.follow && again > 0 && again == len(messages):
 			cli.Pause(ctx, retryPause) // the queue may hide nothing; do not poll it in a tight loop
 		case !r.follow && (len(messages) == 0 || again > 0 || r.once):
-			return r.end()
+			return r.end(ctx)
 		}
 	}
-	return r.end()
+	return r.end(ctx)
 }
 
 // end reports the result of a receive without --follow, or one that has all its messages.
-func (r *receiver) end() error {
+func (r *receiver) end(ctx context.Context) error {
 	if r.got == 0 && !r.JSON {
 		r.Note("no messages")
+		r.explainNone(ctx)
 	}
 	return r.verdict()
+}
+
+// explainNone says that the queue is paused. It asks only when no message arrived; another server,
+// or one that refuses, is not reported.
+func (r *receiver) explainNone(ctx context.Context) {
+	if r.c.Endpoint.IsAmazon() {
+		return
+	}
+	v := &cli.V1Client{C: r.c, HTTP: r.c.Options().HTTPClient}
+	name := cli.QueueNameOf(r.url)
+	var q struct {
+		Tags map[string]string `json:"tags"`
+	}
+	err := v.Get(ctx, "look up", name, "/queues/"+url.PathEscape(name), nil, &q)
+	if err == nil && extension.Explain(extension.Paused, q.Tags[extension.Paused]) != "" {
+		r.Note("%s is paused; end that with: tenaq queue resume %[1]s", name)
+	}
 }
 
 const retryPause = time.Second

@@ -9,12 +9,16 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/extension"
 	"tenaq/internal/work/sqslimits"
 	"tenaq/offload"
 )
@@ -33,6 +37,7 @@ type sent struct {
 	MD5            string `json:"md5OfBody"`
 	SequenceNumber string `json:"sequenceNumber,omitempty"`
 	Line           int    `json:"line,omitempty"`
+	Duplicate      bool   `json:"duplicate,omitempty"` // of an earlier message, whose id this is
 }
 
 type sendFlags struct {
@@ -61,6 +66,9 @@ empty lines are skipped. Lines are sent as they arrive, in batches of up to ten.
 The command reports failed lines by number, and exits with 5 if others were
 sent. With --group it stops at the first failure, because later messages of the
 group must not overtake it.
+
+Queues of a tenaq server with tags that begin with tenaq: know attributes that
+SQS does not have, such as tenaq.delay and tenaq.priority: docs/extensions.md.
 
 ` + onceHelp + `
 
@@ -111,14 +119,23 @@ group must not overtake it.
 	f.once.Connect = f.ClientFlags.Connect
 	flags := cmd.Flags()
 	flags.StringVar(&f.file, "file", "", "read the body from this `file`")
-	cli.Value(flags, &f.delay, "delay", "", "delay the delivery by this `duration`",
-		cli.SecondsUpTo(sqslimits.DelayMax))
+	cli.Value(flags, &f.delay, "delay", "", "delay the delivery by this `duration`", delayOf)
 	flags.StringArrayVar(&f.attributes, "attribute", nil,
 		"attribute, `NAME=VALUE` or NAME:TYPE=VALUE")
 	flags.StringVar(&f.group, "group", "", "message group `id`, required for a FIFO queue")
 	flags.StringVar(&f.dedupID, "dedup-id", "", "deduplication `id` for a FIFO queue")
 	flags.BoolVar(&f.lines, "lines", false, "send each line of standard input as a message")
 	return cmd
+}
+
+// delayOf reads a delay, and says how a longer one is possible.
+func delayOf(v string) (*int32, error) {
+	n, err := cli.SecondsUpTo(sqslimits.DelayMax)(v)
+	if d, wrong := cli.ParseDuration(v); wrong == nil && d > sqslimits.DelayMax {
+		err = fmt.Errorf("%w; on a queue with %s use --attribute tenaq.delay=%s", err,
+			extension.DelayMaxTag, v)
+	}
+	return n, err
 }
 
 func sendOne(
@@ -137,8 +154,21 @@ func sendOne(
 		return cli.AdviseBodies(explainSend(c, url, err), body, bodies)
 	}
 	id := aws.ToString(out.MessageId)
+	duplicate := duplicates(out.ResultMetadata) == "true"
+	if duplicate && !a.JSON {
+		a.Note("a duplicate: the message with this deduplication id was sent before, and is not sent again")
+	}
 	return a.Result(sent{MessageID: id, MD5: aws.ToString(out.MD5OfMessageBody),
-		SequenceNumber: aws.ToString(out.SequenceNumber)}, "%s", id)
+		SequenceNumber: aws.ToString(out.SequenceNumber), Duplicate: duplicate}, "%s", id)
+}
+
+// duplicates is what the answer to a send says of duplicates: true, or the ids of the entries of a
+// batch. [EXT-32]
+func duplicates(answer middleware.Metadata) string {
+	if raw, ok := awsmiddleware.GetRawResponse(answer).(*smithyhttp.Response); ok {
+		return raw.Header.Get("Tenaq-Duplicate")
+	}
+	return ""
 }
 
 // explainSend explains why a message was not sent, and names the flag that a FIFO queue asks for.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -197,9 +199,10 @@ func (s *lineSender) flush(ctx context.Context) {
 			explainSend(s.c, s.url, err))
 		return
 	}
+	again := strings.Split(duplicates(out.ResultMetadata), ",")
 	for _, e := range out.Successful {
 		s.sent++
-		s.report(byID[aws.ToString(e.Id)], e)
+		s.report(byID[aws.ToString(e.Id)], e, slices.Contains(again, aws.ToString(e.Id)))
 		delete(byID, aws.ToString(e.Id))
 	}
 	for _, e := range out.Failed {
@@ -213,15 +216,19 @@ func (s *lineSender) flush(ctx context.Context) {
 	s.progress.Line("%s", s.bar(batch[len(batch)-1].end, time.Since(s.progress.Began)))
 }
 
-func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry) {
+func (s *lineSender) report(l line, e types.SendMessageBatchResultEntry, duplicate bool) {
 	if cli.IsTerminal(s.Stdout) {
 		s.progress.Done() // otherwise the id would follow the bar
 	}
 	id := aws.ToString(e.MessageId)
 	var err error
+	if duplicate && !s.JSON {
+		s.progress.Done()
+		s.Note("line %d: a duplicate of an earlier message", l.number)
+	}
 	if s.JSON {
 		err = s.PrintJSONLine(sent{MessageID: id, MD5: aws.ToString(e.MD5OfMessageBody),
-			SequenceNumber: aws.ToString(e.SequenceNumber), Line: l.number})
+			SequenceNumber: aws.ToString(e.SequenceNumber), Line: l.number, Duplicate: duplicate})
 	} else {
 		err = s.PrintText(id + "\n")
 	}

@@ -19,6 +19,7 @@ import (
 type traceFlags struct {
 	cli.ClientFlags
 	claims cli.ClaimsFlags
+	outbox string
 }
 
 func NewTraceCmd(a *cli.App) *cobra.Command {
@@ -37,14 +38,18 @@ known is listed at the end. The server knows messages that have ended only if
 their queues have the tag tenaq:history. The key of a message is that of its
 attribute tenaq, as package producer and "tenaq send --once" write it.
 
-Without a tenaq server, only claims and registrations can be shown. Rows of an
-outbox are not shown; see "tenaq outbox". If nothing is known, the exit code
-is 3.
+With --outbox or TENAQ_OUTBOX, the screen also has the rows of that outbox: when
+each was written, sent or set aside, and those that replays wrote. Its address
+is as in "tenaq outbox --help". The whole table may have to be read.
+
+Without a tenaq server, only claims, registrations and rows can be shown. If
+nothing is known, the exit code is 3.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq trace order-17
   tenaq trace 5f0c1a52-8f1e-4c6b-9d0a-3b1f2c7d9e10
   tenaq trace order-17 --json | jq -r '.events[] | [.at, .what, .queue] | @tsv'
+  tenaq trace order-17 --outbox sqlite:app.db
   tenaq trace order-17 --aws --records postgres://app@db.example.com/app`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +66,8 @@ is 3.
 	f.ClientFlags.Register(cmd)
 	f.claims.Register(cmd)
 	f.claims.Connect = f.Connect
+	cmd.Flags().StringVar(&f.outbox, "outbox", "",
+		"`address` of an outbox (default $TENAQ_OUTBOX)")
 	return cmd
 }
 
@@ -73,10 +80,12 @@ type traced struct {
 	Messages      []cli.FoundMessage      `json:"messages"`
 	Claims        []timeline.Claim        `json:"claims"`
 	Registrations []timeline.Registration `json:"registrations"`
+	Rows          []outboxRow             `json:"rows,omitempty"`
 	Events        []timeline.Event        `json:"events"`
 
 	Histories int          `json:"histories"`         // how many were searched
 	Records   string       `json:"records,omitempty"` // that were read beside those of the server
+	Outbox    string       `json:"outbox,omitempty"`  // that was read
 	Unknown   []notKnown   `json:"unknown"`
 	Complete  bool         `json:"complete"`
 	Next      string       `json:"next,omitempty"` // of an answer of the server
@@ -125,29 +134,46 @@ func (f *traceFlags) trace(ctx context.Context, asked string) (*traced, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range ids { // which the server may know although it does not know the key
-			if t.server != (cli.Endpoint{}) && !slices.Contains(t.Lineages, id) &&
-				!slices.ContainsFunc(told, func(e timeline.Event) bool { return e.Message == id }) {
-				if _, err := t.ask(ctx, v, id); err != nil {
-					return nil, err
-				}
-			}
+		if err := t.askAbout(ctx, v, ids, told); err != nil {
+			return nil, err
 		}
+	}
+	if err := t.readOutbox(ctx, v, f.outbox); err != nil {
+		return nil, err
 	}
 	t.Events = timeline.Merge(t.Events)
 	if len(t.Events)+len(t.Messages)+len(t.Claims)+len(t.Registrations) > 0 {
 		return t, nil
 	}
-	if nothing != nil && store == nil {
+	if nothing != nil && store == nil && t.Outbox == "" {
 		return nil, nothing
 	}
 	where := "the server"
 	if store != nil {
 		where = store.Place.String()
 	}
+	if t.Outbox != "" {
+		where += ", no row in " + t.Outbox
+	}
 	return nil, cli.Codedf(cli.ExitNotFound,
 		"nothing is known of %q: no claim and no registration of it is in %s%s", asked, where,
 		cli.OrEmpty(nothing != nil, ", and the server knows no message of it"))
+}
+
+// askAbout asks the server for messages that are not in its answer yet. It may know them although
+// it does not know the key.
+func (t *traced) askAbout(
+	ctx context.Context, v *cli.V1Client, ids []string, told []timeline.Event,
+) error {
+	for _, id := range ids {
+		if t.server != (cli.Endpoint{}) && !slices.Contains(t.Lineages, id) &&
+			!slices.ContainsFunc(told, func(e timeline.Event) bool { return e.Message == id }) {
+			if _, err := t.ask(ctx, v, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // server connects to the server; nil for Amazon, which cannot be asked.

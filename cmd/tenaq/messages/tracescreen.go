@@ -86,6 +86,10 @@ func (t *traced) present() (lines [][2]string) {
 		add("registered", "for %s%s, %s", r.Queue, generationText(r.Generation),
 			cmp.Or(state, string(r.State)))
 	}
+	for i := range t.Rows {
+		add("outbox row", "%s", t.rowText(&t.Rows[i]))
+		add("", "%s", t.Rows[i].ID)
+	}
 	for i := range t.Claims {
 		add("claim", "%s", t.claimText(&t.Claims[i]))
 	}
@@ -152,13 +156,14 @@ func messageText(m *cli.FoundMessage) string {
 
 // names are what the screen calls what happened. Others are shown as they are.
 var names = map[string]string{timeline.Dead: "dead letter", timeline.Abandoned: "lease over",
-	"awaiting_decision": "undecided", "send_failed": "send failed"}
+	"awaiting_decision": "undecided", "send_failed": "send failed", rowWritten: "row written",
+	rowSetAside: "set aside"}
 
 // good and bad are what stands out on a terminal.
 var (
 	good = []string{"completed", "deleted"}
 	bad  = []string{timeline.Dead, timeline.Abandoned, "awaiting_decision", "send_failed", "failed",
-		"exhausted", "expired", "removed", timeline.Arrived}
+		"exhausted", "expired", "removed", timeline.Arrived, rowSetAside}
 )
 
 // printEvents writes a line for each event, and one for each day.
@@ -180,7 +185,7 @@ func (t *traced) printEvents(a *cli.App, b *strings.Builder) {
 		}
 		clock, ago := " time unknown", ""
 		if e.At != nil {
-			clock = cmp.Or(cli.OrEmpty(e.Clock == "client", "~"), " ") +
+			clock = cmp.Or(cli.OrEmpty(e.Clock == "client" || e.Clock == clockOutbox, "~"), " ") +
 				e.At.UTC().Format("15:04:05.000")
 			ago = t.ago(e.At)
 		}

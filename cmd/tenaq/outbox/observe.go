@@ -164,8 +164,8 @@ func (m *Metrics) Write(w *metric.Writer) {
 	cli.WriteMetrics(w, Table, reading{m, s, err == nil})
 }
 
-// pushed returns what the server gets for its alarms; nothing if the outbox does not answer,
-// because silence has an alarm, too.
+// pushed returns what the server gets for its alarms and its console; nothing if the outbox does
+// not answer, because silence has an alarm, too.
 func (m *Metrics) pushed(name string) func() []cli.Pushed {
 	return func() []cli.Pushed {
 		s, err := m.stats.Get()
@@ -173,7 +173,9 @@ func (m *Metrics) pushed(name string) func() []cli.Pushed {
 			return nil
 		}
 		return []cli.Pushed{{Name: monitor.DueAge, About: name, Value: s.Oldest.Seconds()},
-			{Name: monitor.ParkedRows, About: name, Value: float64(s.Parked)}}
+			{Name: monitor.ParkedRows, About: name, Value: float64(s.Parked)},
+			{Name: monitor.PendingRows, About: name, Value: float64(s.Pending)},
+			{Name: monitor.DueRows, About: name, Value: float64(s.Due)}}
 	}
 }
 

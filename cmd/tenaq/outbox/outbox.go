@@ -57,7 +57,10 @@ put a password into PGPASSWORD, ~/.pgpass or TENAQ_OUTBOX.`,
 	return cmd
 }
 
-type flags struct{ address, table string }
+type flags struct {
+	address, table string
+	flag           string // that has the address, if it is not --db
+}
 
 // An openOutbox is an outbox that is there.
 type openOutbox struct {
@@ -74,8 +77,12 @@ func (f *flags) open(ctx context.Context) (*openOutbox, error) {
 	}
 	there, err := place.Exists(ctx)
 	if err == nil && !there {
+		check := "--db, TENAQ_OUTBOX and --table"
+		if f.flag != "" {
+			check = f.flag + " and TENAQ_OUTBOX"
+		}
 		err = cli.Codedf(cli.ExitNotFound,
-			"there is no outbox in %s; check --db, TENAQ_OUTBOX and --table, or create it with: tenaq outbox init", place)
+			"there is no outbox in %s; check %s, or create it with: tenaq outbox init", place, check)
 	}
 	var box box
 	if err == nil {

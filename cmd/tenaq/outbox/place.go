@@ -34,7 +34,7 @@ type place interface {
 // place parses the address. It connects to nothing.
 func (f *flags) place() (place, error) {
 	const known = "postgres://USER@HOST/DATABASE or sqlite:PATH"
-	address, origin := cli.FlagOr("--db", f.address, "TENAQ_OUTBOX", os.Getenv)
+	address, origin := cli.FlagOr(cmp.Or(f.flag, "--db"), f.address, "TENAQ_OUTBOX", os.Getenv)
 	if address == "" {
 		return nil, cli.Usagef("which database? Name that of the program that writes to the outbox with --db or TENAQ_OUTBOX, as %s", known)
 	}

@@ -234,7 +234,7 @@ func (l leftOut) String() string {
 		n    int
 		what string
 	}{
-		{l.Completed, "completed"}, {l.Later, "begun in a later generation"},
+		{l.Completed, "completed"}, {l.Later, "in a later generation"},
 		{l.Parked, "awaiting a decision"}, {l.Gone, "gone"},
 		{l.SameWork, "about the same work as others"},
 	} {

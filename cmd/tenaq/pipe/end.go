@@ -158,6 +158,13 @@ func (e *pipeEnd) Nacked(handle string, hidden time.Duration, moved bool) {
 	}
 }
 
+// Deleted records that the worker has deleted a message together with the end of its claim.
+func (e *pipeEnd) Deleted(handle string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forget(e.handles[handle])
+}
+
 // DeleteMessageBatch records that messages are deleted.
 func (e *pipeEnd) DeleteMessageBatch(
 	ctx context.Context, in *sqs.DeleteMessageBatchInput, options ...func(*sqs.Options),

@@ -103,18 +103,12 @@ locked ones by the time at which they open, then the others.
 				query.Set("only", "locked")
 			}
 			path := "/queues/" + url.PathEscape(list.Queue) + "/groups"
-			for len(list.Groups) < limit {
-				query.Set("limit", strconv.Itoa(min(groupPage, limit-len(list.Groups))))
-				var page groupList
-				if err := v.Get(ctx, "list the groups of", args[0], path, query,
-					&page); err != nil {
-					return err
-				}
-				list.Groups, list.Next = append(list.Groups, page.Groups...), page.Next
-				if page.Next == "" {
-					break
-				}
-				query.Set("after", page.Next)
+			if err := cli.Pages(ctx, v, "list the groups of", args[0], path, query, groupPage,
+				limit, func(page *groupList) (int, string) {
+					list.Groups, list.Next = append(list.Groups, page.Groups...), page.Next
+					return len(page.Groups), page.Next
+				}); err != nil {
+				return err
 			}
 			return printGroups(a, &list)
 		}),
@@ -175,10 +169,15 @@ its group. To keep the order, move it back instead: tenaq dead redrive.`,
 			if a.JSON {
 				return a.PrintJSON(done)
 			}
-			a.Note("released %s of %s", cli.Counted(done.Released, "message", "messages"), args[1])
-			if done.DeadLetters > 0 {
-				a.Note("%s is no longer held by %s", args[1],
-					cli.Counted(done.DeadLetters, "dead letter", "dead letters"))
+			if done.Released > 0 || done.DeadLetters == 0 {
+				a.Note("released %s of %s", cli.Counted(done.Released, "message", "messages"),
+					args[1])
+			}
+			switch n := done.DeadLetters; {
+			case n == 1:
+				a.Note("%s is free; the dead letter that held it stays in the dead-letter queue", args[1])
+			case n > 1:
+				a.Note("%s is free; the %d dead letters that held it stay in the dead-letter queue", args[1], n)
 			}
 			return nil
 		}),

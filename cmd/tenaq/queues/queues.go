@@ -4,11 +4,14 @@ package queues
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -17,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/work/extension"
 )
 
 func NewCmd(a *cli.App) *cobra.Command {
@@ -48,7 +52,8 @@ func newListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List all queues",
 		Long: `List all queues, or those whose names begin with --prefix. An empty list is not
-an error.`,
+an error. Paused queues of a tenaq server are marked; of more than 50 queues,
+this was seen a few seconds ago.`,
 		Example: `  tenaq queue list
   tenaq queue list --prefix orders-
   tenaq queue list --json | jq -r '.queues[].url'`,
@@ -58,13 +63,64 @@ an error.`,
 			if err != nil {
 				return err
 			}
-			return cli.PrintList(a, "queues", queues, "no queues at "+c.Endpoint.String(),
-				[]string{"QUEUE", "URL"},
-				func(q *cli.QueueRef) []string { return []string{q.Name, q.URL} })
+			paused := pausedQueues(ctx, c, prefix)
+			listed := make([]listedQueue, len(queues))
+			for i, q := range queues {
+				listed[i] = listedQueue{q, paused[q.Name]}
+			}
+			head := []string{"QUEUE", "URL"}
+			if slices.ContainsFunc(listed, func(q listedQueue) bool { return q.Paused }) {
+				head = append(head, "")
+			}
+			return cli.PrintList(a, "queues", listed, "no queues at "+c.Endpoint.String(), head,
+				func(q *listedQueue) []string {
+					return []string{q.Name, q.URL, cli.OrEmpty(q.Paused, "paused")}[:len(head)]
+				})
 		}),
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "list only names that begin with this `text`")
 	return cmd
+}
+
+type listedQueue struct {
+	cli.QueueRef
+	Paused bool `json:"paused,omitempty"`
+}
+
+// pausedQueues finds out which queues are paused: none where the server does not tell. The writer
+// looks at each queue of a page, so only one page is asked for. If there are more queues, what the
+// monitor has seen last says which of all are paused.
+func pausedQueues(ctx context.Context, c *cli.Client, prefix string) map[string]bool {
+	paused := map[string]bool{}
+	if c.Endpoint.IsAmazon() {
+		return paused
+	}
+	v := &cli.V1Client{C: c, HTTP: c.Options().HTTPClient}
+	type page struct {
+		Queues   []listedQueue `json:"queues"`
+		Next     string        `json:"next"`
+		Snapshot struct {
+			ID      int `json:"id"`
+			Matched int `json:"matched"`
+		} `json:"snapshot"`
+	}
+	for query, seen := (url.Values{"prefix": {prefix}}), 0; ; {
+		var p page
+		if v.Get(ctx, "look at the queues", "", "/queues", query, &p) != nil {
+			return paused
+		}
+		for _, q := range p.Queues {
+			paused[q.Name] = q.Paused
+		}
+		if p.Next == "" {
+			seen += len(p.Queues)
+			if len(p.Queues) == 0 || seen >= p.Snapshot.Matched {
+				return paused
+			}
+		}
+		query = url.Values{"only": {"paused"}, "sort": {"name"}, "limit": {"100"},
+			"from": {strconv.Itoa(seen)}, "snapshot": {strconv.Itoa(p.Snapshot.ID)}}
+	}
 }
 
 func newSetCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
@@ -142,11 +198,15 @@ func suggestAttribute(attributes map[string]string, err error) error {
 
 func newTagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "tag QUEUE KEY=VALUE...",
-		Short:   "Set tags of a queue",
-		Long:    `Set tags of a queue. Existing tags with these keys get new values.`,
-		Example: "  tenaq queue tag orders team=payments stage=test",
-		Args:    cli.Wants(2, -1),
+		Use:   "tag QUEUE KEY=VALUE...",
+		Short: "Set tags of a queue",
+		Long: `Set tags of a queue. Existing tags with these keys get new values.
+
+On a tenaq server, tags that begin with tenaq: switch on what SQS does not have,
+such as a rate or a schedule: docs/extensions.md lists them.`,
+		Example: `  tenaq queue tag orders team=payments stage=test
+  tenaq queue tag orders tenaq:rate=50/s`,
+		Args: cli.Wants(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tags, err := cli.ParsePairs("tag", args[1:])
 			if err != nil {
@@ -175,18 +235,38 @@ func newUntagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "untag QUEUE KEY...",
 		Short:   "Remove tags of a queue",
-		Long:    `Remove tags of a queue. It is not an error if the queue lacks a tag.`,
+		Long:    `Remove tags of a queue. A note says which of them the queue lacks.`,
 		Example: "  tenaq queue untag orders stage",
 		Args:    cli.Wants(2, -1),
 		RunE: f.OnQueue(func(
 			ctx context.Context, c *cli.Client, url string, keys []string,
 		) error {
+			// A caller that may not list tags gets no notes.
+			had, noTags := cli.Call(ctx, c, c.ListQueueTags,
+				&sqs.ListQueueTagsInput{QueueUrl: &url})
 			if _, err := cli.Ask(ctx, c, "untag queue", url, c.UntagQueue,
 				&sqs.UntagQueueInput{QueueUrl: &url, TagKeys: keys}); err != nil {
 				return err
 			}
-			return a.Result(map[string]any{"url": url, "untagged": keys}, "untagged %s: %s",
-				cli.QueueNameOf(url), strings.Join(keys, ", "))
+			removed := keys
+			if noTags == nil {
+				removed = []string{}
+				for _, key := range keys {
+					if _, ok := had.Tags[key]; ok {
+						removed = append(removed, key)
+						continue
+					}
+					known := slices.Sorted(maps.Keys(had.Tags))
+					near := cmp.Or(cli.Nearest(key, known), extension.Meant(key, cli.Nearest))
+					a.Note("%s has no tag %s%s", cli.QueueNameOf(url), key,
+						cli.OrEmpty(near != "" && near != key, "; did you mean "+near+"?"))
+				}
+			}
+			if len(removed) == 0 && !a.JSON {
+				return nil
+			}
+			return a.Result(map[string]any{"url": url, "untagged": removed}, "untagged %s: %s",
+				cli.QueueNameOf(url), strings.Join(removed, ", "))
 		}),
 	}
 }

@@ -23,7 +23,9 @@ type queueState struct {
 	Tags       map[string]string `json:"tags"`
 	Extensions map[string]string `json:"extensions,omitempty"` // what tags switch on, in words
 
-	DeadLetters *deadLetters `json:"deadLetters,omitempty"` // only in "tenaq queue show"
+	// only in "tenaq queue show"
+	DeadLetters *deadLetters `json:"deadLetters,omitempty"`
+	HeldGroups  int          `json:"heldGroups,omitempty"` // at most cli.HeldGroupsMax
 }
 
 func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
@@ -47,10 +49,20 @@ a minute old or more.`,
 			if q.DeadLetters, err = findDeadLetters(ctx, c, q); err != nil {
 				return err
 			}
+			if _, ok := q.Extensions[extension.OnDeadLetter]; ok {
+				v := &cli.V1Client{C: c, HTTP: c.Options().HTTPClient}
+				q.HeldGroups, _ = v.HeldGroups(ctx, q.Name) // none on another server
+			}
 			if a.JSON {
 				return a.PrintJSON(q)
 			}
-			return printQueue(a, q, time.Now())
+			if err := printQueue(a, q, time.Now()); err != nil || q.HeldGroups == 0 {
+				return err
+			}
+			a.Note("%s%s for dead letters; see them with: tenaq group list %s --locked",
+				cli.Counted(q.HeldGroups, "message group waits", "message groups wait"),
+				cli.OrEmpty(q.HeldGroups == cli.HeldGroupsMax, " or more"), q.Name)
+			return nil
 		}),
 	}
 }
@@ -69,17 +81,17 @@ func readState(ctx context.Context, c *cli.Client, url string) (queueState, erro
 	}
 	maps.Copy(q.Tags, out.Tags)
 	if !c.Endpoint.IsAmazon() { // where they are tags like any others
-		q.Extensions = explain(q.Tags, time.Now())
+		q.Extensions = explain(q.Tags, q.Attributes["FifoQueue"] == "true", time.Now())
 	}
 	return q, nil
 }
 
 // explain says what tags switch on on a tenaq server, and when a schedule has its next tick.
 // [TAG-15, SCHED-12]
-func explain(tags map[string]string, now time.Time) map[string]string {
+func explain(tags map[string]string, fifo bool, now time.Time) map[string]string {
 	says := map[string]string{}
 	for key, value := range tags { // order does not matter: each by itself
-		if text := extension.Explain(key, value); text != "" {
+		if text := extension.ExplainOn(key, value, fifo); text != "" {
 			if _, ok := extension.ScheduleName(key); ok {
 				plan, _ := extension.ReadSchedule(value)
 				next, _ := plan.Next(now.UnixMilli())

@@ -24,7 +24,7 @@ func newPlanCmd(a *cli.App, r *flags) *cobra.Command {
 	f := &planFlags{flags: r}
 	cmd := &cobra.Command{
 		Use:   "plan QUEUE...",
-		Short: "Print what a redriver would do now, and do nothing",
+		Short: "Print the next step of a redriver without taking it",
 		Long: `Print what the next step of a redriver would do with the messages of dead-letter
 queues, and why. Nothing is sent, deleted or recorded. Add the flags of "tenaq
 redrive run". With --no-claims the plan also shows how messages that do not come

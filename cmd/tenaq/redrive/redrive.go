@@ -32,7 +32,7 @@ consumer is unhealthy. A message that fails again and again while others succeed
 is parked with the reason, until you release or discard it. docs/redrive.md
 explains the decisions.
 
-"tenaq move" moves everything at once, for a consumer that works.
+"tenaq move start" moves everything at once, for a consumer that works.
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq redrive plan orders-dlq

@@ -26,6 +26,7 @@ const recordsRetry = time.Minute
 // answers, and counts their steps.
 func redriveHosted(
 	ctx context.Context, s *server.Server, c *settings.Configuration, counts *redrivehost.Metrics,
+	shown *redrivers,
 ) {
 	section := c.File.Redrive
 	logger := c.Logger.With("component", "redrive")
@@ -37,16 +38,19 @@ func redriveHosted(
 		h, err := openHost(ctx, section, door, logger)
 		if err != nil {
 			logger.Warn("redriving is suspended", "error", err, "retry_in", recordsRetry)
+			shown.reach(nil, err)
 			cli.Pause(ctx, recordsRetry)
 			continue
 		}
 		counts.Reach(h)
+		shown.reach(h, nil)
 		var loops []*redrivehost.Loop
 		for _, spec := range section.Specs {
 			logger.Info("redriving", "queue", spec.DeadLetter, "parking", spec.Parking, "schedule",
 				spec.Schedule.Text)
 			loops = append(loops, redrivehost.NewLoop(h, spec, func(step redrivehost.Step) {
 				counts.Note(step)
+				shown.note(step)
 				redrivehost.LogStep(logger, &step)
 			}))
 		}
@@ -54,6 +58,7 @@ func redriveHosted(
 		redrivehost.Run(ctx, loops)
 		stop()
 		counts.Reach(nil)
+		shown.reach(nil, errNotRunning)
 		h.Close()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -70,6 +71,9 @@ fail: see "tenaq cluster --help".
 }
 
 func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
+	// Otherwise Go ends a panic, and the SIGABRT of a watchdog, with status 2: a service manager
+	// would take it for a wrong configuration and start no server again. [DUR-43]
+	debug.SetTraceback("crash")
 	ballast := cli.PaceGC(os.Getenv)
 	defer runtime.KeepAlive(ballast)
 	cli.AddThreads(os.Getenv)
@@ -82,9 +86,11 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 	}
 	if c.File != nil && c.File.Redrive != nil {
 		redriven := redrivehost.NewMetrics(c.File.Redrive.Specs)
-		c.Metrics = redriven.Write
+		shown := newRedrivers(c.File.Redrive, redriven,
+			c.Logger.With("component", "redrive"))
+		c.Metrics, c.Redrivers = redriven.Write, shown
 		c.Writing = func(ctx context.Context, s *server.Server) {
-			redriveHosted(ctx, s, c, redriven)
+			redriveHosted(ctx, s, c, redriven, shown)
 		}
 	}
 	signals, stop := hangups(c, os.Getenv)
