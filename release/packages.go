@@ -45,13 +45,21 @@ func (b *build) stage(dir, program string) error {
 	if err != nil {
 		return err
 	}
-	files := []file{{name: "tenaq", data: text}}
+	changes, err := gzipped(b.debianChanges(), nil)
+	if err != nil {
+		return err
+	}
+	files := []file{{name: "tenaq", data: text}, {name: "changelog.gz", data: changes}}
+	var manual strings.Builder
 	for _, f := range b.shared {
 		if strings.HasPrefix(f.name, "man/") {
 			f.name += ".gz"
 			if f.data, err = gzipped(f.data, nil); err != nil {
 				return err
 			}
+			// nfpm lists no folder as documentation.
+			fmt.Fprintf(&manual, "  - {src: %[1]s, dst: /usr/share/%[1]s, packager: rpm, type: doc, "+
+				"file_info: {mode: 0644}}\n", f.name)
 		}
 		files = append(files, f)
 	}
@@ -64,6 +72,9 @@ func (b *build) stage(dir, program string) error {
 		text, err := os.ReadFile(filepath.Join(parts, e.Name()))
 		if err != nil {
 			return err
+		}
+		if e.Name() == "nfpm.yaml" {
+			text = append(text, manual.String()...)
 		}
 		files = append(files, file{name: e.Name(), data: text})
 	}
@@ -80,4 +91,12 @@ func (b *build) stage(dir, program string) error {
 		}
 	}
 	return nil
+}
+
+// debianChanges is the changelog in the form that Debian requires. What changed is in CHANGELOG.md.
+func (b *build) debianChanges() []byte {
+	return fmt.Appendf(nil, "tenaq (%s) unstable; urgency=medium\n\n"+
+		"  * See /usr/share/doc/tenaq/CHANGELOG.md.\n\n"+
+		" -- The tenaq authors <tenaq@localhost>  %s\n",
+		strings.Replace(b.number(), "-", "~", 1), b.at.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 }

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tenaq/internal/testing/proof"
 )
 
 var (
@@ -133,10 +135,7 @@ func TestVersions(t *testing.T) {
 	browser, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
 		if browser, err = exec.LookPath("chromium"); err != nil {
-			if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-				t.Fatal("needs chromium-headless-shell")
-			}
-			t.Skip("SKIPPED: needs chromium-headless-shell")
+			proof.Missing(t, "needs chromium-headless-shell")
 		}
 	}
 	dir, files := build(t, "v0.10.0", "v0.10.0-rc.1", "v0.2.0", "v0.3.0")
@@ -163,3 +162,41 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("the version 2: %v, want a refusal that says what to do", err)
 	}
 }
+
+// The runbook_url of each rule for Prometheus, and the page of each built-in alarm, is a page of
+// the site, with the heading that the address names. [ALARM-53]
+func TestRunbooks(t *testing.T) {
+	const base = "https://docs.example.com/tenaq/"
+	_, files := build(t, "v0.2.0")
+	rules, err := os.ReadFile("../../examples/monitoring/tenaq.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := alertForm.FindAllStringSubmatch(string(rules), -1)
+	if all := strings.Count(string(rules), "- alert:"); len(alerts) != all || all == 0 {
+		t.Errorf("%d of %d rules have a runbook_url", len(alerts), all)
+	}
+	addresses := make(map[string]string)
+	for _, m := range alerts {
+		addresses[m[1]] = m[2]
+	}
+	kinds, err := filepath.Glob("../../docs/alarms/*.md")
+	if err != nil || len(kinds) == 0 {
+		t.Fatalf("docs/alarms: %v, %v", kinds, err)
+	}
+	for _, name := range kinds {
+		kind := strings.TrimSuffix(filepath.Base(name), ".md")
+		addresses[kind] = base + "docs/alarms/" + kind + ".html"
+	}
+	for name, address := range addresses {
+		place, known := strings.CutPrefix(address, base)
+		file, anchor, _ := strings.Cut(place, "#")
+		page, ok := files["v0.2.0/"+file]
+		if !known || !ok || anchor != "" && !strings.Contains(page, ` id="`+anchor+`"`) {
+			t.Errorf("%s: %s leads nowhere", name, address)
+		}
+	}
+}
+
+// alertForm matches a rule with its runbook_url, and not beyond the next rule.
+var alertForm = regexp.MustCompile(`- alert: (\w+)\n(?: {8}.*\n)*? {10}runbook_url: (\S+)\n`)
