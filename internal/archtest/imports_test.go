@@ -118,6 +118,7 @@ var may = map[string][]string{
 	},
 	"internal/api/v1": {
 		"claims", "records", // which it serves over HTTP
+		"internal/work/plainjson",
 		"internal/api/handle", "internal/work/fingerprint", "internal/work/timeline",
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
 		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally", "internal/work/extension",
@@ -130,7 +131,7 @@ var may = map[string][]string{
 	},
 
 	// The public libraries. They see a queue through its API, and never the server.
-	"claims":                 {"internal/work/backoff", "internal/work/clip", "records"},
+	"claims":                 {"internal/work/backoff", "internal/work/clip", "internal/work/plainjson", "records"},
 	"claims/pgclaims":        {"claims", "internal/work/backoff", "internal/work/pgdb", "records", "records/pgrecords", "github.com/jackc/pgx/v5/..."},
 	"offload":                {"internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/..."},
 	"offload/offloadtest":    {"offload", "internal/testing/proof"},
@@ -144,7 +145,7 @@ var may = map[string][]string{
 	"outbox/sqliteoutbox":    {"internal/work/backoff", "internal/work/sqlitedb", "outbox", "outbox/internal/layout"},
 	"redrive":                {"claims", "internal/work/backoff", "internal/work/fingerprint", "redrive/breaker", "internal/work/clip", "internal/work/invalid", "internal/work/parallel", "internal/work/pulse", "internal/work/queuename", "internal/work/sqslimits", "internal/work/sqsqueue", "internal/work/trail", "internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 	"records/recordstest":    {"records", "internal/testing/proof", "github.com/anishathalye/porcupine"},
-	"records/serverrecords":  {"internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/service/sqs"},
+	"records/serverrecords":  {"internal/work/plainjson", "internal/work/v1client", "records", "github.com/aws/aws-sdk-go-v2/service/sqs"},
 	"records/sqliterecords":  {"internal/work/sqlitedb", "records"},
 	"records/pgrecords":      {"internal/work/pgdb", "records", "github.com/jackc/pgx/v5/..."},
 	"records/dynamorecords":  {"internal/work/backoff", "internal/work/parallel", "records", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
@@ -161,6 +162,7 @@ var may = map[string][]string{
 	"internal/work/timeline":  {"claims", "producer", "records"},
 	"internal/work/dedupid":   {"internal/work/sqslimits"},
 	"internal/work/clip":      {},
+	"internal/work/plainjson": {},
 	"internal/work/group":     {},
 	"internal/work/pgdb":      {"github.com/jackc/pgx/v5/..."},
 	"internal/work/sqlitedb":  {"internal/work/backoff", "modernc.org/sqlite"},
@@ -188,8 +190,8 @@ var may = map[string][]string{
 	"internal/testing/faultproxy": {},
 	"internal/testing/sqstest":    {"queuetest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
-	"internal/testing/mototest":   {},
-	"internal/testing/pgtest":     {"github.com/jackc/pgx/v5"},
+	"internal/testing/mototest":   {"internal/testing/proof"},
+	"internal/testing/pgtest":     {"internal/testing/proof", "github.com/jackc/pgx/v5"},
 
 	// What measures servers through the front door, and the engine beside them.
 	"internal/bench": {
@@ -235,6 +237,9 @@ var may = map[string][]string{
 	// A command knows no other command, but for one.
 	"cmd/tenaq":     append(slices.Clone(commandsMay), "cmd/tenaq/...", "go.yaml.in/yaml/v3", "mvdan.cc/sh/v3/syntax"), // in its tests
 	"cmd/tenaq/...": commandsMay,
+
+	// A trace looks into an outbox, at the address that the command outbox takes.
+	"cmd/tenaq/messages": append(slices.Clone(commandsMay), "cmd/tenaq/outbox"),
 
 	// The demo runs the examples. Its command takes the same addresses of databases as the command
 	// outbox.

@@ -84,7 +84,7 @@ func (t *tree) shorter(
 	dir string, tests bool, known map[string]map[string]string,
 ) map[string]string {
 	if dir == "internal/testing/proof" && !tests {
-		return map[string]string{"Count": dir, "Short": dir, "Unraced": dir, "Race": dir}
+		return map[string]string{"Count": dir, "Few": dir, "Short": dir, "Unraced": dir, "Race": dir}
 	}
 	if found, ok := known[dir]; ok && !tests {
 		return found

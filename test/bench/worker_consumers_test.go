@@ -84,12 +84,29 @@ func (o *observer) answered(operation string, deleted int) {
 		return
 	}
 	o.outcome.Answered[operation]++
-	if o.left -= deleted; o.left == 0 {
+	o.delete(deleted)
+}
+
+// gone counts messages that were deleted without a request of their own.
+func (o *observer) gone(messages int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.left > 0 {
+		o.delete(messages)
+	}
+}
+
+// delete counts deleted messages. The caller holds the mutex.
+func (o *observer) delete(messages int) {
+	if o.left -= messages; o.left == 0 {
 		o.outcome.Took, o.outcome.CPU = time.Since(o.began), cpuTime()-o.cpu
 		o.outcome.Handled = int(o.handled.Load())
 		close(o.done)
 	}
 }
+
+// Deleted is called for a message that was deleted together with the end of its claim.
+func (o *observer) Deleted(string) { o.gone(1) }
 
 // wait waits for the last message.
 func (o *observer) wait(ctx context.Context) error {

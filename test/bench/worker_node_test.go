@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"tenaq/internal/testing/proof"
 )
 
 // A node is a process that runs sqs-consumer. One serves all runs, so that its code is compiled by
@@ -59,11 +61,7 @@ func startNode(b *testing.B, a *arena) *node {
 
 // nodeModules is where make has installed sqs-consumer.
 func nodeModules() (string, error) {
-	dir := os.Getenv("TENAQ_EMULATOR_DIR")
-	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
-		dir = filepath.Join(cache, "tenaq", "emulators")
-	}
-	dir = filepath.Join(dir, "sqs-consumer")
+	dir := proof.Installed("sqs-consumer")
 	want, err := os.ReadFile(filepath.Join("consumers", "package-lock.json"))
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -25,14 +26,13 @@ import (
 	"tenaq/internal/testing/built"
 )
 
-var consumersFlag = flag.String("consumers", "", "compare only consumers whose names match this regular expression")
-
-// Numbers of messages.
-const (
-	preloaded = 4_000 // for each consumer in each round
-	warming   = 800   // the same in the round before the first
-	runMax    = 2 * time.Minute
+var (
+	consumersFlag = flag.String("consumers", "", "compare only consumers whose names match this regular expression")
+	// The CPU time of the server comes in steps of 10 ms, so it needs more messages to be exact.
+	messagesFlag = flag.Int("messages", 4_000, "number of messages for each consumer in each round")
 )
+
+const runMax = 2 * time.Minute
 
 // BenchmarkConsumers has consumers empty queues of one server, a process of its own, with handlers
 // that do nothing: package worker, loops written by hand, and sqs-consumer. All of them take a turn
@@ -40,7 +40,8 @@ const (
 //
 //   - how many messages it handles in the time in which the loop with as many handlers at once
 //     handles one,
-//   - how much CPU time its process takes for a message, where that loop takes one,
+//   - how much CPU time its process and the server take for a message, where that loop and the
+//     server take one, and how many microseconds that is,
 //   - how many requests it makes for 1,000 messages,
 //
 // each the median over the rounds.
@@ -55,13 +56,13 @@ func BenchmarkConsumers(b *testing.B) {
 			a := newArena(b, kind.groups)
 			consumers := choose(b, allConsumers(b, a))
 			for _, c := range consumers {
-				a.run(b, c, warming)
+				a.run(b, c, *messagesFlag/5)
 			}
 			outcomes := make(map[string][]outcome)
 			b.ResetTimer()
 			for b.Loop() {
 				for _, c := range consumers {
-					outcomes[c.name] = append(outcomes[c.name], a.run(b, c, preloaded))
+					outcomes[c.name] = append(outcomes[c.name], a.run(b, c, *messagesFlag))
 				}
 			}
 			b.StopTimer()
@@ -70,6 +71,9 @@ func BenchmarkConsumers(b *testing.B) {
 		})
 	}
 }
+
+// toRecords stands for requests to records of the server among operations.
+const toRecords = "records"
 
 // A consumer is a way to empty a queue.
 type consumer struct {
@@ -82,6 +86,7 @@ type consumer struct {
 type outcome struct {
 	Took     time.Duration
 	CPU      time.Duration // of the process of the consumer
+	Server   time.Duration // CPU time of the server
 	Handled  int
 	Answered map[string]int // requests by operation
 }
@@ -98,7 +103,7 @@ func choose(b *testing.B, consumers []consumer) []consumer {
 // table is what is known about consumers after a few rounds.
 func table(consumers []consumer, outcomes map[string][]outcome) string {
 	var s strings.Builder
-	s.WriteString("| Consumer | Compared with | Rate | CPU | Receives | Deletes | Changes |\n|---|---|---|---|---|---|---|\n")
+	s.WriteString("| Consumer | Compared with | Rate | CPU | CPU of the server | Receives | Deletes | Changes | Records |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range consumers {
 		runs, loops := outcomes[c.name], outcomes[c.loop]
 		ratio := func(of func(mine, its outcome) float64) string {
@@ -118,16 +123,26 @@ func table(consumers []consumer, outcomes map[string][]outcome) string {
 				for _, op := range operations {
 					n += r.Answered[op]
 				}
-				counts = append(counts, float64(n)*1000/preloaded)
+				counts = append(counts, float64(n)*1000/float64(r.Handled))
 			}
 			return fmt.Sprintf("%.0f", median(counts))
 		}
-		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %s | %s |\n", c.name, c.loop,
+		cpu := func(of func(outcome) time.Duration) string {
+			var each []float64
+			for _, r := range runs {
+				each = append(each, float64(of(r).Microseconds())/float64(r.Handled))
+			}
+			return fmt.Sprintf("%s, %.0f µs", ratio(func(mine, its outcome) float64 {
+				return float64(of(mine)) / float64(of(its))
+			}), median(each))
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", c.name, c.loop,
 			ratio(func(mine, its outcome) float64 { return float64(its.Took) / float64(mine.Took) }),
-			ratio(func(mine, its outcome) float64 { return float64(mine.CPU) / float64(its.CPU) }),
+			cpu(func(o outcome) time.Duration { return o.CPU }),
+			cpu(func(o outcome) time.Duration { return o.Server }),
 			requests("ReceiveMessage"),
 			requests("DeleteMessage", "DeleteMessageBatch"),
-			requests("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"))
+			requests("ChangeMessageVisibility", "ChangeMessageVisibilityBatch"), requests(toRecords))
 	}
 	return s.String()
 }
@@ -137,22 +152,23 @@ func median(of []float64) float64 {
 	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
+func TestMain(m *testing.M) { os.Exit(built.Tests(m)) }
+
 // An arena is a server in a process of its own, and a client of it that all consumers written in Go
 // share.
 type arena struct {
 	url    string
+	pid    int // of the server
 	client *sqs.Client
-	groups int // of the queues; 0 for standard queues
-	queues atomic.Int64
+	// requests to records of the server, so far
+	records atomic.Int64
+	groups  int // of the queues; 0 for standard queues
+	queues  atomic.Int64
 }
 
 func newArena(b *testing.B, groups int) *arena {
 	dir := b.TempDir()
-	program, err := built.Program(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := child.New(child.Config{Program: program, Dir: dir})
+	s, err := child.New(child.Config{Program: built.Program(b), Dir: dir})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -168,12 +184,14 @@ func newArena(b *testing.B, groups int) *arena {
 	// request.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
-	return &arena{url: s.URL(), groups: groups, client: sqs.New(sqs.Options{
+	a := &arena{url: s.URL(), pid: s.PID(), groups: groups}
+	a.client = sqs.New(sqs.Options{
 		Region:       "us-east-1",
 		BaseEndpoint: aws.String(s.URL()),
 		Credentials:  credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", ""),
-		HTTPClient:   &http.Client{Transport: plainBodies{transport}},
-	})}
+		HTTPClient:   &http.Client{Transport: plainBodies{transport, &a.records}},
+	})
+	return a
 }
 
 // run measures a consumer with a new queue that holds n messages.
@@ -201,10 +219,12 @@ func (a *arena) run(b *testing.B, c consumer, n int) outcome {
 	}
 
 	runtime.GC() // of what the one before has left
+	before, requests := a.cpuTime(b), a.records.Load()
 	o := newObserver(a.client, n)
 	if err := c.run(ctx, o, *queue.QueueUrl); err != nil {
 		b.Fatalf("%s: %v", c.name, err)
 	}
+	o.outcome.Server, o.outcome.Answered[toRecords] = a.cpuTime(b)-before, int(a.records.Load()-requests)
 	if o.outcome.Handled != n {
 		b.Fatalf("%s handled %d messages, want %d", c.name, o.outcome.Handled, n)
 	}
@@ -214,17 +234,34 @@ func (a *arena) run(b *testing.B, c consumer, n int) outcome {
 	return o.outcome
 }
 
+// cpuTime is what the server has used so far.
+func (a *arena) cpuTime(b *testing.B) time.Duration {
+	used, err := bench.CPUTime(a.pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return used
+}
+
 // plainBodies hides the WriteTo of request bodies. Once an answer has begun, that of the SDK's
 // returns io.EOF. To net/http, which may still be looking for the end of the body, the request has
 // then failed, and it closes the connection in the middle of the answer. The messages in there
 // would stay hidden. It takes a server as near as this one to answer so soon.
-type plainBodies struct{ http.RoundTripper }
+//
+// It counts the requests to records of the server.
+type plainBodies struct {
+	http.RoundTripper
+	records *atomic.Int64
+}
 
 func (t plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		plain := *r
 		plain.Body = struct{ io.ReadCloser }{r.Body}
 		r = &plain
+	}
+	if r.URL.Path == "/v1/"+toRecords {
+		t.records.Add(1)
 	}
 	return t.RoundTripper.RoundTrip(r)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/proof"
 )
 
@@ -72,10 +73,7 @@ type cables struct {
 }
 
 func newCables(t *testing.T) *cables {
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := built.Program(t)
 	dir := t.TempDir()
 	c := &cables{t: t, mark: fmt.Sprint("tq", os.Getpid()%100_000), program: filepath.Join(dir, "tenaq")}
 	for _, args := range []string{"new " + dir + "/ca", "node " + dir + "/ca " + dir + "/node"} {

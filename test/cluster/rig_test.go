@@ -26,10 +26,6 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-var program = sync.OnceValues(func() (string, error) { return built.Program(buildDir) })
-
-var buildDir string
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	parallel := false
@@ -37,14 +33,8 @@ func TestMain(m *testing.M) {
 	if !parallel {
 		_ = flag.Set("test.parallel", "6") // most of the time is spent waiting for elections
 	}
-	var err error
-	if buildDir, err = os.MkdirTemp("", "tenaq-cluster-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
+	code := built.Tests(m)
 	all.print()
-	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
 
@@ -76,17 +66,13 @@ func newRig(t *testing.T, proxies bool, args ...string) *rig {
 		t.Skip("SKIPPED: elections take seconds of real time; make cluster-short runs it")
 	}
 	t.Parallel()
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var wires *network
 	var reached func(string) (string, error)
 	if proxies {
 		wires = newNetwork(t)
 		reached = wires.reach
 	}
-	r := startRig(t, name, reached, args...)
+	r := startRig(t, built.Program(t), reached, args...)
 	if r.net = wires; proxies {
 		r.net.pids = func() map[string]int {
 			pids := make(map[string]int)

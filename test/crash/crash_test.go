@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +21,6 @@ import (
 	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/proof"
 )
-
-var program = sync.OnceValues(func() (string, error) { return built.Program(buildDir) })
-
-var buildDir string
 
 func TestMain(m *testing.M) {
 	becomeClient()
@@ -37,14 +32,8 @@ func TestMain(m *testing.M) {
 		// hidden.
 		_ = flag.Set("test.parallel", "4")
 	}
-	var err error
-	if buildDir, err = os.MkdirTemp("", "tenaq-crash-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
+	code := built.Tests(m)
 	fmt.Printf("%d kills in all, %d of them during a stop, and %d clean stops\n", all.kills.Load(), all.stopping.Load(), all.stops.Load())
-	os.RemoveAll(buildDir)
 	os.Exit(code)
 }
 

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tenaq/internal/testing/built"
 )
 
 // A server whose disk refuses a write says one sentence and exits with status 7 [DUR-12]. It
@@ -25,10 +27,7 @@ import (
 // The disk is a limit on the size of files, which the shell sets before it becomes the server: the
 // log of the store grows until a write fails, in the middle of whatever the server is doing.
 func TestDiskRefusesWrites(t *testing.T) {
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := built.Program(t)
 	data := filepath.Join(t.TempDir(), "data")
 	sick := serve(t, exec.Command("sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, name), data)
 	sick.call(t, "CreateQueue", `{"QueueName":"orders"}`)
@@ -64,6 +63,23 @@ func TestDiskRefusesWrites(t *testing.T) {
 		t.Errorf("%d messages are there, %d were acknowledged", there, sent)
 	}
 	t.Logf("%d messages acknowledged before the disk refused, %d there afterwards", sent, there)
+}
+
+// A server that a watchdog aborts writes what it was doing and ends by the signal, which no service
+// manager takes for a wrong configuration. [DUR-43]
+func TestAbort(t *testing.T) {
+	s := serve(t, exec.Command("sh", "-c", `ulimit -c 0; exec "$0" "$@"`, built.Program(t)),
+		filepath.Join(t.TempDir(), "data"))
+	if err := s.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+	if status := s.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGABRT {
+		t.Errorf("the server ended with %v, want SIGABRT", s.cmd.ProcessState)
+	}
+	if said := s.stderr.String(); !strings.Contains(said, "server.(*Server).Run") {
+		t.Errorf("the server does not say what it was doing:\n%s", said)
+	}
 }
 
 // A served is a server process that a test started by itself, with its output.

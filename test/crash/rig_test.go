@@ -17,6 +17,7 @@ import (
 	"tenaq/internal/child"
 	"tenaq/internal/testing/audit"
 	"tenaq/internal/testing/audit/load"
+	"tenaq/internal/testing/built"
 )
 
 // A rig is a server with queues, and an account of what its clients saw.
@@ -34,11 +35,9 @@ var awsConfig = aws.Config{Region: "us-east-1", Credentials: credentials.NewStat
 
 // newRig starts a server that hides what was in flight for at most grace after a crash.
 func newRig(t *testing.T, grace time.Duration) *rig {
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := built.Program(t)
 	r := &rig{t: t, dir: t.ArtifactDir()}
+	var err error
 	if r.Server, err = child.New(child.Config{
 		Program: name, Dir: r.dir, Args: []string{"--log-level", "warn", "--visibility-grace", grace.String()},
 	}); err != nil {

@@ -17,40 +17,24 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"tenaq/internal/testing/built"
 	"tenaq/internal/testing/pgtest"
+	"tenaq/internal/testing/proof"
 )
 
-// program builds the program once.
+// program is what plays the scenarios.
 func program(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: it takes half a minute")
 	}
-	p, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return built.Program(t)
 }
 
-var dir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if dir, err = os.MkdirTemp("", "tenaq-test-demo-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-var binary = sync.OnceValues(func() (string, error) { return built.Program(dir) })
+func TestMain(m *testing.M) { os.Exit(built.Tests(m)) }
 
 // demo plays one scenario, with a seed that is always the same.
 func demo(t *testing.T, p string, args ...string) (output string, err error) {
@@ -81,7 +65,8 @@ func TestScenario(t *testing.T) {
 func TestServe(t *testing.T) {
 	tmp := t.TempDir()
 	cmd := exec.Command(program(t), "demo", "--serve", "--json")
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp,
+		"TENAQ_ENDPOINT_URL=http://127.0.0.1:1") // of another server, which gets nothing of the demo
 	var log strings.Builder
 	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()
@@ -207,17 +192,9 @@ func TestElsewhere(t *testing.T) {
 // their leases.
 func startMoto(t *testing.T) (endpoint string) {
 	t.Helper()
-	dir := os.Getenv("TENAQ_EMULATOR_DIR")
-	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
-		dir = filepath.Join(cache, "tenaq", "emulators")
-	}
-	server := filepath.Join(dir, "moto", "bin", "moto_server")
+	server := filepath.Join(proof.Installed("moto"), "bin", "moto_server")
 	if _, err := os.Stat(server); err != nil {
-		const missing = "no moto here: apt-get install python3-venv, and make emulators"
-		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip("SKIPPED: " + missing)
+		proof.Missing(t, "no moto here: apt-get install python3-venv, and make emulators")
 	}
 	// Nothing else listens on a host that is drawn from all of 127.0.0.0/8.
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))

@@ -71,7 +71,7 @@ func TestComposeRefuses(t *testing.T) {
 func compose(t *testing.T, file string) (string, error) {
 	t.Helper()
 	t.Setenv("TENAQ_ACCESS_KEY_ID", "TQMAIN")
-	t.Setenv("TENAQ_SECRET_ACCESS_KEY", "0123456789abcdef0123")
+	t.Setenv("TENAQ_SECRET_ACCESS_KEY", secretOf("TQMAIN"))
 	path, err := filepath.Abs(file)
 	if err != nil {
 		t.Fatal(err)

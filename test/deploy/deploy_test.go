@@ -1,6 +1,7 @@
-// Package deploy shows that Kubernetes, Compose and tenaq accept what the folder deploy describes:
-// the chart is rendered, its objects are checked against the types of Kubernetes, compose files
-// against the specification of Compose, and the commands of all containers run.
+// Package deploy shows that Kubernetes, Compose, Nomad and tenaq accept what the folder deploy
+// describes: the chart is rendered, its objects are checked against the types of Kubernetes,
+// compose files against the specification of Compose, jobs against the types of Nomad's API, and
+// the commands of all containers run.
 package deploy
 
 import (
@@ -24,43 +25,24 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"tenaq/internal/testing/built"
+	"tenaq/internal/testing/proof"
 )
 
 const (
 	chart = "../../deploy/helm/tenaq"
 	tools = "testdata/tools" // a module of its own: nothing of it is linked into tenaq
+
+	nowhere = "/nonexistent" // the home of programs that keep nothing
 )
 
-var folder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if folder, err = os.MkdirTemp("", "tenaq-deploy-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
-}
-
-var program = sync.OnceValues(func() (string, error) { return built.Program(folder) })
-
-func tenaq(t *testing.T) string {
-	t.Helper()
-	name, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
+func TestMain(m *testing.M) { os.Exit(built.Tests(m)) }
 
 // command is one of go, in the module with the tools.
 func command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = tools
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath -buildvcs=false", "GOWORK=off",
-		"CGO_ENABLED=0", "HELM_CACHE_HOME="+folder, "HELM_CONFIG_HOME="+folder, "HELM_DATA_HOME="+folder)
+		"CGO_ENABLED=0", "HELM_CACHE_HOME="+nowhere, "HELM_CONFIG_HOME="+nowhere, "HELM_DATA_HOME="+nowhere)
 	return cmd
 }
 
@@ -78,12 +60,8 @@ func tool(t *testing.T, input string, args ...string) (string, error) {
 		t.Skip("compiles Helm: not in the short form")
 	}
 	if out, err := modules(); err != nil {
-		missing := fmt.Sprintf("no modules for test/deploy/%s; go mod download there fetches them: %v\n%s",
-			tools, err, out)
-		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip("SKIPPED: " + missing)
+		proof.Missing(t, fmt.Sprintf("no modules for test/deploy/%s; go mod download there fetches them: %v\n%s",
+			tools, err, out))
 	}
 	cmd := command(t.Context(), args...)
 	cmd.Stdin = strings.NewReader(input)
@@ -128,6 +106,7 @@ image: {repository: registry.example.com/tenaq, tag: 1.2.3, pullSecrets: [regist
 config:
   purge-interval: 0s
   queues: [{name: orders, attributes: {VisibilityTimeout: 60}}]
+keysSecret: tenaq-keys
 storage: {size: 1Ti, class: fast}
 nodeSelector: {disk: ssd}
 tolerations: [{key: queue, operator: Exists}]
@@ -175,7 +154,7 @@ func TestChart(t *testing.T) {
 // against the types of Kubernetes notices an unknown field.
 func TestChartRefuses(t *testing.T) {
 	for values, path := range map[string]string{"nodes: 2": "/nodes", "nodez: 3": "nodez",
-		"backup: {to: /backups}": "/backup/to", "storage: {size: large}": "/storage/size"} {
+		"backup: {to: /backups}": "/backup/to", "storage: {size: large}": "/storage/size", "keysSecret: [a]": "/keysSecret"} {
 		if _, err := helm(t, "template", values); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want an error at %s", values, err, path)
 		}
@@ -201,8 +180,19 @@ type object struct {
 type template struct {
 	Spec struct {
 		Containers []struct {
-			Args []string
-			Env  []struct{ Name, Value string }
+			Args         []string
+			Env          []struct{ Name, Value string }
+			VolumeMounts []struct {
+				Name string
+				Path string `yaml:"mountPath"`
+			} `yaml:"volumeMounts"`
+		}
+		Volumes []struct {
+			Name   string
+			Secret struct {
+				SecretName  string `yaml:"secretName"`
+				DefaultMode int    `yaml:"defaultMode"`
+			}
 		}
 	}
 }
@@ -238,8 +228,12 @@ func (o object) pods() (all []pod) {
 			for _, v := range c.Env {
 				p.env[v.Name] = strings.ReplaceAll(v.Value, "$(POD)", fmt.Sprint(o.Metadata.Name, "-", i))
 			}
-			p.env["TENAQ_ACCESS_KEY_ID"] = "TQMAIN"
-			p.env["TENAQ_SECRET_ACCESS_KEY"] = "0123456789abcdef0123"
+			for name, value := range map[string]string{"TENAQ_ACCESS_KEY_ID": "TQMAIN",
+				"TENAQ_SECRET_ACCESS_KEY": secretOf("TQMAIN")} {
+				if _, ok := p.env[name]; ok {
+					p.env[name] = value
+				}
+			}
 			all = append(all, p)
 		}
 	}
@@ -248,12 +242,59 @@ func (o object) pods() (all []pod) {
 
 // command runs a command of a pod, and nothing from the environment of the test.
 func (p pod) command(ctx context.Context, t *testing.T, more ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, tenaq(t), slices.Concat(p.args, more)...)
-	cmd.Env = []string{"HOME=" + folder}
+	cmd := exec.CommandContext(ctx, built.Program(t), slices.Concat(p.args, more)...)
+	cmd.Env = []string{"HOME=" + nowhere}
 	for _, name := range slices.Sorted(maps.Keys(p.env)) {
 		cmd.Env = append(cmd.Env, name+"="+p.env[name])
 	}
 	return cmd
+}
+
+// start starts the server of a pod.
+func (p pod) start(ctx context.Context, t *testing.T) *exec.Cmd {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := p.command(ctx, t)
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", p.env["TENAQ_LISTEN"], &log)
+		}
+	})
+	return cmd
+}
+
+// secretOf is the secret of a key.
+func secretOf(key string) string { return "0123456789-" + key }
+
+// keysOf is a file of keys: TQSHOP may send and nothing else, and others may do everything.
+func keysOf(keys ...string) string {
+	var all []string
+	for _, key := range keys {
+		allow := `"*"`
+		if key == "TQSHOP" {
+			allow = `"sqs:GetQueueUrl", "sqs:SendMessage"`
+		}
+		all = append(all, fmt.Sprintf(`{"id": %q, "secret": %q, "allow": [%s]}`, key, secretOf(key), allow))
+	}
+	return fmt.Sprintf(`{"credentials": [%s]}`, strings.Join(all, ",\n"))
+}
+
+// client runs a command against the server of a pod, with one of its keys.
+func (p pod) client(ctx context.Context, t *testing.T, key string, args ...string) string {
+	t.Helper()
+	c := pod{args: append(args, "--endpoint-url", "http://"+p.env["TENAQ_LISTEN"]),
+		env: map[string]string{"TENAQ_ACCESS_KEY_ID": key, "TENAQ_SECRET_ACCESS_KEY": secretOf(key)}}
+	out, err := c.command(ctx, t).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
 }
 
 // accepted checks the flags and variables of a pod: serve prints its settings, which it has checked
@@ -300,6 +341,49 @@ func TestConfigOfTheChart(t *testing.T) {
 	}
 }
 
+// With a Secret of several keys the pod reads its file, and has no key besides. Each key may do
+// what the file says.
+func TestKeysOfTheChart(t *testing.T) {
+	for _, o := range objects(t, render(t, "keysSecret: tenaq-keys")) {
+		if o.Kind != "StatefulSet" {
+			continue
+		}
+		spec, p := o.Spec.Template.Spec, o.pods()[0]
+		file := p.env["TENAQ_CREDENTIALS"]
+		if file == "" || filepath.Base(file) != "keys.json" || p.env["TENAQ_ACCESS_KEY_ID"] != "" {
+			t.Fatalf("got the environment %v", p.env)
+		}
+		mounted := false
+		for _, m := range spec.Containers[0].VolumeMounts {
+			for _, v := range spec.Volumes {
+				mounted = mounted || m.Path == filepath.Dir(file) && v.Name == m.Name &&
+					v.Secret.SecretName == "tenaq-keys" && v.Secret.DefaultMode == 0o440
+			}
+		}
+		if !mounted {
+			t.Errorf("%s is in no volume: %+v", file, spec)
+		}
+		dir := t.TempDir()
+		p.env["TENAQ_CREDENTIALS"] = filepath.Join(dir, "keys.json")
+		if err := os.WriteFile(p.env["TENAQ_CREDENTIALS"], []byte(keysOf("TQMAIN", "TQSHOP")), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		p.env["TENAQ_LISTEN"], p.env["TENAQ_ADMIN_LISTEN"] = free(t), free(t)
+		p.env["TENAQ_DATA_DIR"] = filepath.Join(dir, "data")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p.start(ctx, t)
+		passes(ctx, t, p.env["TENAQ_ADMIN_LISTEN"], "/readyz")
+		p.client(ctx, t, "TQMAIN", "queue", "create", "orders")
+		p.client(ctx, t, "TQSHOP", "send", "orders", "hello")
+		if got := p.client(ctx, t, "TQMAIN", "receive", "orders", "--delete"); !strings.Contains(got, "hello") {
+			t.Errorf("received %q, want hello", got)
+		}
+		return
+	}
+	t.Fatal("the chart has no StatefulSet")
+}
+
 // The three pods of a rendered cluster form one on loopback, and a message sent to the first is
 // received from the third.
 func TestClusterOfTheChart(t *testing.T) {
@@ -317,7 +401,6 @@ func TestClusterOfTheChart(t *testing.T) {
 	for i := range pods {
 		addresses[fmt.Sprintf("tenaq-%d.tenaq-nodes:9326", i)] = free(t)
 	}
-	logs := make([]bytes.Buffer, len(pods))
 	for i, p := range pods {
 		advertised := p.env["TENAQ_CLUSTER_ADVERTISE"]
 		p.env["TENAQ_CLUSTER_LISTEN"] = addresses[advertised]
@@ -329,31 +412,14 @@ func TestClusterOfTheChart(t *testing.T) {
 		p.env["TENAQ_LISTEN"], p.env["TENAQ_ADMIN_LISTEN"] = free(t), free(t)
 		p.env["TENAQ_DATA_DIR"] = filepath.Join(dir, fmt.Sprint("data-", i))
 		p.env["TENAQ_CLUSTER_IDENTITY"] = certificates
-		cmd := p.command(ctx, t)
-		cmd.Stderr = &logs[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-			if t.Failed() {
-				t.Logf("node %d:\n%s", i, &logs[i])
-			}
-		})
+		p.start(ctx, t)
 	}
 	for _, p := range pods {
-		ready(ctx, t, p.env["TENAQ_ADMIN_LISTEN"])
+		passes(ctx, t, p.env["TENAQ_ADMIN_LISTEN"], "/readyz")
 	}
 	client := func(node int, args ...string) string {
-		p := pod{args: append(args, "--endpoint-url", "http://"+pods[node].env["TENAQ_LISTEN"]),
-			env: map[string]string{"TENAQ_ACCESS_KEY_ID": "TQMAIN",
-				"TENAQ_SECRET_ACCESS_KEY": "0123456789abcdef0123"}}
-		out, err := p.command(ctx, t).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return string(out)
+		t.Helper()
+		return pods[node].client(ctx, t, "TQMAIN", args...)
 	}
 	client(1, "queue", "create", "orders")
 	client(0, "send", "orders", "hello")
@@ -367,7 +433,7 @@ func identity(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, args := range [][]string{{"new", "authority"}, {"node", "authority", "node"}} {
-		cmd := exec.CommandContext(t.Context(), tenaq(t), append([]string{"cluster", "ca"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), built.Program(t), append([]string{"cluster", "ca"}, args...)...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -400,11 +466,11 @@ func free(t *testing.T) string {
 
 var given sync.Map
 
-// ready waits until the probe of a pod passes.
-func ready(ctx context.Context, t *testing.T, admin string) {
+// passes waits until a probe of a pod passes.
+func passes(ctx context.Context, t *testing.T, address, path string) {
 	t.Helper()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +483,7 @@ func ready(ctx context.Context, t *testing.T, admin string) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s is not ready: %v", admin, context.Cause(ctx))
+			t.Fatalf("%s%s does not pass: %v", address, path, context.Cause(ctx))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

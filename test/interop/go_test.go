@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"tenaq/internal/testing/proof"
 )
 
 var goClients = []client{
@@ -43,7 +45,7 @@ func golang(folder string, flags ...string) func(t *testing.T) *exec.Cmd {
 			return cmd.CombinedOutput()
 		}
 		if out, err := tool("list", "-deps"); err != nil {
-			missing(t, "no modules for test/interop/"+folder+"; go mod download there fetches them: "+err.Error()+"\n"+string(out))
+			proof.Missing(t, "no modules for test/interop/"+folder+"; go mod download there fetches them: "+err.Error()+"\n"+string(out))
 		}
 		program := filepath.Join(t.TempDir(), "program")
 		if out, err := tool("build", "-o", program); err != nil {

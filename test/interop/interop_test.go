@@ -20,6 +20,7 @@ import (
 
 	"tenaq/internal/door/credentials"
 	"tenaq/internal/server"
+	"tenaq/internal/testing/proof"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the table in docs/clients.md from what the clients do")
@@ -237,35 +238,18 @@ func judge(t *testing.T, c client, stdout []byte) (r result, ok bool) {
 	return r, ok && !t.Failed()
 }
 
-// missing skips a test whose client is not here, or fails it where everything must be.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-		t.Fatal(what)
-	}
-	t.Skip("SKIPPED: " + what)
-}
-
 // installed returns the directory in which make emulators has installed the list, under the name
 // that the script install gives it.
 func installed(t *testing.T, name, list string) (dir string) {
 	t.Helper()
-	root := os.Getenv("TENAQ_EMULATOR_DIR")
-	if root == "" {
-		root = os.Getenv("XDG_CACHE_HOME")
-		if home, err := os.UserHomeDir(); root == "" && err == nil {
-			root = filepath.Join(home, ".cache")
-		}
-		root = filepath.Join(root, "tenaq", "emulators")
-	}
 	want, err := os.ReadFile(filepath.FromSlash(list))
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir = filepath.Join(root, name)
+	dir = proof.Installed(name)
 	// The last thing that install does.
 	if got, err := os.ReadFile(filepath.Join(dir, "complete")); err != nil || !bytes.Equal(got, want) {
-		missing(t, "no "+name+" here as "+path.Join("test/interop", list)+" has it: install it with make emulators")
+		proof.Missing(t, "no "+name+" here as "+path.Join("test/interop", list)+" has it: install it with make emulators")
 	}
 	return dir
 }

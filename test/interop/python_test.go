@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"tenaq/internal/testing/proof"
+
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -58,7 +60,7 @@ func packagedCLI(t *testing.T) *exec.Cmd {
 	t.Helper()
 	const bin = "/usr/bin"
 	if _, err := os.Stat(filepath.Join(bin, "aws")); err != nil {
-		missing(t, "no AWS CLI v2: apt-get install awscli")
+		proof.Missing(t, "no AWS CLI v2: apt-get install awscli")
 	}
 	return exec.Command(filepath.Join(bin, "python3"), "-B", script(t, "python/aws.py"), bin)
 }

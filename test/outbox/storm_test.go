@@ -139,6 +139,10 @@ func (s *storm) blow(worse func(context.Context)) {
 	}
 	all.Wait()
 	committed, err := s.ledger.committed(s.Context())
+	for tries := 0; err != nil && tries < 50; tries++ { // by a connection to the server before its last restart
+		time.Sleep(100 * time.Millisecond)
+		committed, err = s.ledger.committed(s.Context())
+	}
 	must(s.T, err)
 	last := s.hire(relays) // it sends what is left
 	patience := time.Now().Add(2 * time.Minute)

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,14 +22,31 @@ import (
 	"tenaq/internal/testing/faultproxy"
 )
 
+const testKey, testSecret = "AKIDEXAMPLE", "the-secret-of-the-test"
+
+// startWithKey starts a server that wants a key, which its client has.
+func startWithKey(t *testing.T) *node {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	text := fmt.Sprintf(`{"credentials": [{"id": %q, "secret": %q, "account": "000000000000", "allow": ["*"]}]}`, testKey, testSecret)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := credentials.Open(credentials.Config{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, func(c *server.Config) { c.Credentials = set })
+	options := n.Options()
+	options.Credentials = awscredentials.NewStaticCredentialsProvider(testKey, testSecret, "")
+	n.Client = sqs.New(options)
+	return n
+}
+
 // The SDK retries a send whose answer was lost, or which arrives later than its retry. The queue
 // gets its messages once, and the SDK the answer to the send that stored them. Without a key it
 // gets them twice. [AGAIN-1, AGAIN-2, AGAIN-3, AGAIN-7]
 func TestRetriedSends(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "credentials.json")
-	if err := os.WriteFile(path, []byte(`{"credentials": [{"id": "AKIDEXAMPLE", "secret": "the-secret-of-the-test", "account": "000000000000", "allow": ["*"]}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		name   string
 		fault  faultproxy.Fault
@@ -41,21 +59,12 @@ func TestRetriedSends(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			n := start(t, func(c *server.Config) {
-				if !test.keys {
-					return
-				}
-				set, err := credentials.Open(credentials.Config{File: path})
-				if err != nil {
-					t.Fatal(err)
-				}
-				c.Credentials = set
-			})
-			options := n.Options()
+			var n *node
 			if test.keys {
-				options.Credentials = awscredentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "the-secret-of-the-test", "")
+				n = startWithKey(t)
+			} else {
+				n = start(t, nil)
 			}
-			n.Client = sqs.New(options)
 			url := n.queue("orders")
 			proxy, err := faultproxy.Start(faultproxy.Config{Target: "http://" + n.server.Addr(), Plan: func(r faultproxy.Request) faultproxy.Fault {
 				if r.N == 1 {
@@ -67,7 +76,7 @@ func TestRetriedSends(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer proxy.Close()
-			client := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(proxy.URL()), Credentials: options.Credentials,
+			client := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(proxy.URL()), Credentials: n.Options().Credentials,
 				Retryer: retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })})
 
 			want := map[string]int{} // ids, and how often

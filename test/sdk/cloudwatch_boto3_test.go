@@ -7,22 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tenaq/internal/testing/proof"
 )
 
 // python returns the Python that make emulators installs, which has boto3.
 func python(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("TENAQ_EMULATOR_DIR")
-	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
-		dir = filepath.Join(cache, "tenaq", "emulators")
-	}
-	name := filepath.Join(dir, "moto", "bin", "python")
+	name := filepath.Join(proof.Installed("moto"), "bin", "python")
 	if _, err := os.Stat(name); err != nil {
-		const missing = "no boto3 here: apt-get install python3-venv, and make emulators"
-		if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip("SKIPPED: " + missing)
+		proof.Missing(t, "no boto3 here: apt-get install python3-venv, and make emulators")
 	}
 	return name
 }

@@ -44,69 +44,65 @@ func source(m types.Message) string {
 // known about it. Restarts make no difference.
 // [DEDUP-3, DEDUP-13, DEDUP-14, DLQ-1, DLQ-2, DLQ-3, DLQ-22, DLQ-23, DLQ-24, DLQ-27 to DLQ-29, FIFO-36]
 func TestDownloadPipeline(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			dlq := n.fifo("data-download-dlq.fifo", "MessageRetentionPeriod", "1209600")
-			target := n.arn(dlq)
-			url := n.fifo("data-download-queue.fifo",
-				"ContentBasedDeduplication", "true",
-				"VisibilityTimeout", "3600",
-				"MessageRetentionPeriod", "1209600",
-				"KmsMasterKeyId", "alias/aws/sqs",
-				"RedrivePolicy", `{"maxReceiveCount": "3", "deadLetterTargetArn": "`+target+`"}`)
-			origin := n.arn(url)
-			if got := attributes(t, n, url, "RedrivePolicy")["RedrivePolicy"]; got != redrive(target, 3) {
-				t.Errorf("redrive policy: got %s, want %s", got, redrive(target, 3))
-			}
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		dlq := n.fifo("data-download-dlq.fifo", "MessageRetentionPeriod", "1209600")
+		target := n.arn(dlq)
+		url := n.fifo("data-download-queue.fifo",
+			"ContentBasedDeduplication", "true",
+			"VisibilityTimeout", "3600",
+			"MessageRetentionPeriod", "1209600",
+			"KmsMasterKeyId", "alias/aws/sqs",
+			"RedrivePolicy", `{"maxReceiveCount": "3", "deadLetterTargetArn": "`+target+`"}`)
+		origin := n.arn(url)
+		if got := attributes(t, n, url, "RedrivePolicy")["RedrivePolicy"]; got != redrive(target, 3) {
+			t.Errorf("redrive policy: got %s, want %s", got, redrive(target, 3))
+		}
 
-			const group, file = "data-download-group", "accounts-2026-02-28"
-			body := `{"FileID":"` + file + `","Entity":"accounts","BatchID":"1"}`
-			first := n.put(url, group, file, body)
-			same(t, "the same file in another batch", n.put(url, group, file, strings.Replace(body, `"1"`, `"2"`, 1)), first)
-			next := n.put(url, group, "payments-2026-02-28", "next")
+		const group, file = "data-download-group", "accounts-2026-02-28"
+		body := `{"FileID":"` + file + `","Entity":"accounts","BatchID":"1"}`
+		first := n.put(url, group, file, body)
+		same(t, "the same file in another batch", n.put(url, group, file, strings.Replace(body, `"1"`, `"2"`, 1)), first)
+		next := n.put(url, group, "payments-2026-02-28", "next")
 
-			for attempt := range 3 {
-				m := n.one(url, atMost(1))
-				if *m.Body != body || count(m) != fmt.Sprint(attempt+1) || source(m) != "" {
-					t.Errorf("attempt %d: got %s, received %s times, from %q", attempt+1, *m.Body, count(m), source(m))
-				}
-				if attempt == 1 {
-					n = again(n, nil)
-					url, dlq = "data-download-queue.fifo", "data-download-dlq.fifo"
-				}
-				if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
-					t.Fatal(err)
-				}
+		for attempt := range 3 {
+			m := n.one(url, atMost(1))
+			if *m.Body != body || count(m) != fmt.Sprint(attempt+1) || source(m) != "" {
+				t.Errorf("attempt %d: got %s, received %s times, from %q", attempt+1, *m.Body, count(m), source(m))
 			}
-			if got := n.counters(dlq); got != [3]int{} {
-				t.Errorf("dead letters before the next attempt: got %v, want none", got)
-			}
-			// The next attempt gets the next file.
-			if m := n.one(url); *m.Body != "next" || *m.MessageId != *next.MessageId || count(m) != "1" {
-				t.Errorf("the attempt after the third: got %s the %sth time, want the next file", *m.Body, count(m))
-			}
-			if source, dead := n.counters(url), n.counters(dlq); source != [3]int{0, 1, 0} || dead != [3]int{1, 0, 0} {
-				t.Errorf("counters: got %v and %v, want one in flight and one dead letter", source, dead)
-			}
-			same(t, "a file that is a dead letter", n.put(url, group, file, body), first)
-
-			n = again(n, nil)
-			for attempt := range 2 {
-				m := n.one(dlq)
-				system := m.Attributes
-				if *m.Body != body || *m.MessageId != *first.MessageId || count(m) != fmt.Sprint(attempt+4) || source(m) != origin ||
-					system["MessageGroupId"] != group || system["MessageDeduplicationId"] != *first.MessageId || sequence(m) == "" {
-					t.Errorf("dead letter: got %s, %s with %v, want what was sent, from %s", *m.Body, *m.MessageId, system, origin)
-				}
-				if err := n.hide(dlq, m.ReceiptHandle, 0); err != nil {
-					t.Fatal(err)
-				}
+			if attempt == 1 {
 				n = again(n, nil)
+				url, dlq = "data-download-queue.fifo", "data-download-dlq.fifo"
 			}
-		})
-	}
+			if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := n.counters(dlq); got != [3]int{} {
+			t.Errorf("dead letters before the next attempt: got %v, want none", got)
+		}
+		// The next attempt gets the next file.
+		if m := n.one(url); *m.Body != "next" || *m.MessageId != *next.MessageId || count(m) != "1" {
+			t.Errorf("the attempt after the third: got %s the %sth time, want the next file", *m.Body, count(m))
+		}
+		if source, dead := n.counters(url), n.counters(dlq); source != [3]int{0, 1, 0} || dead != [3]int{1, 0, 0} {
+			t.Errorf("counters: got %v and %v, want one in flight and one dead letter", source, dead)
+		}
+		same(t, "a file that is a dead letter", n.put(url, group, file, body), first)
+
+		n = again(n, nil)
+		for attempt := range 2 {
+			m := n.one(dlq)
+			system := m.Attributes
+			if *m.Body != body || *m.MessageId != *first.MessageId || count(m) != fmt.Sprint(attempt+4) || source(m) != origin ||
+				system["MessageGroupId"] != group || system["MessageDeduplicationId"] != *first.MessageId || sequence(m) == "" {
+				t.Errorf("dead letter: got %s, %s with %v, want what was sent, from %s", *m.Body, *m.MessageId, system, origin)
+			}
+			if err := n.hide(dlq, m.ReceiptHandle, 0); err != nil {
+				t.Fatal(err)
+			}
+			n = again(n, nil)
+		}
+	})
 }
 
 // A handle of the source is of no use once its message has moved. [FIFO-36, DLQ-34]
@@ -141,48 +137,44 @@ func TestHandleAfterTheMove(t *testing.T) {
 // the way. A move wakes who waits for dead letters.
 // [DLQ-2, DLQ-20, DLQ-21, DLQ-22, DLQ-23, DLQ-24, DLQ-31, DLQ-32]
 func TestDeadLetterChain(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			parking := n.queue("parking", "DelaySeconds", "900")
-			dlq := n.queue("dlq", "RedrivePolicy", redrive(n.arn(parking), 3))
-			url := n.queue("orders", "RedrivePolicy", redrive(n.arn(dlq), 1))
-			id := n.send(url, "x")
-			m := n.one(url)
-			sent := m.Attributes["SentTimestamp"]
-			if got := n.counters(dlq); got != [3]int{} {
-				t.Errorf("dead letters after the first receive: got %v, want none", got)
-			}
-			n = again(n, nil)
-			url, dlq, parking = "orders", "dlq", "parking"
-			if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
-				t.Fatal(err)
-			}
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		parking := n.queue("parking", "DelaySeconds", "900")
+		dlq := n.queue("dlq", "RedrivePolicy", redrive(n.arn(parking), 3))
+		url := n.queue("orders", "RedrivePolicy", redrive(n.arn(dlq), 1))
+		id := n.send(url, "x")
+		m := n.one(url)
+		sent := m.Attributes["SentTimestamp"]
+		if got := n.counters(dlq); got != [3]int{} {
+			t.Errorf("dead letters after the first receive: got %v, want none", got)
+		}
+		n = again(n, nil)
+		url, dlq, parking = "orders", "dlq", "parking"
+		if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
+			t.Fatal(err)
+		}
 
-			waiting := n.poll(t.Context(), dlq, 20)
-			begun()
-			n.none(url, "the attempt that moves")
-			m = woken(t, "a dead letter", <-waiting, "x")
-			if *m.MessageId != id || count(m) != "2" || source(m) != n.arn(url) || m.Attributes["SentTimestamp"] != sent {
-				t.Errorf("dead letter: got %s with %v, want %s for the second time, sent at %s", *m.MessageId, m.Attributes, id, sent)
-			}
-			if err := n.hide(dlq, m.ReceiptHandle, 0); err != nil {
-				t.Fatal(err)
-			}
-			n = again(n, nil)
-			n.exhaust(dlq, 1)
-			n.none(dlq, "the attempt that moves on")
-			n = again(n, nil)
-			m = n.one(parking)
-			if *m.MessageId != id || count(m) != "4" || source(m) != n.arn(dlq) {
-				t.Errorf("parked: got %s with %v, want %s for the fourth time, from %s", *m.MessageId, m.Attributes, id, n.arn(dlq))
-			}
-			if got := []([3]int){n.counters(url), n.counters(dlq), n.counters(parking)}; !slices.Equal(got, [][3]int{{}, {}, {0, 1, 0}}) {
-				t.Errorf("counters: got %v, want one in flight at the end of the chain", got)
-			}
-		})
-	}
+		waiting := n.poll(t.Context(), dlq, 20)
+		begun()
+		n.none(url, "the attempt that moves")
+		m = woken(t, "a dead letter", <-waiting, "x")
+		if *m.MessageId != id || count(m) != "2" || source(m) != n.arn(url) || m.Attributes["SentTimestamp"] != sent {
+			t.Errorf("dead letter: got %s with %v, want %s for the second time, sent at %s", *m.MessageId, m.Attributes, id, sent)
+		}
+		if err := n.hide(dlq, m.ReceiptHandle, 0); err != nil {
+			t.Fatal(err)
+		}
+		n = again(n, nil)
+		n.exhaust(dlq, 1)
+		n.none(dlq, "the attempt that moves on")
+		n = again(n, nil)
+		m = n.one(parking)
+		if *m.MessageId != id || count(m) != "4" || source(m) != n.arn(dlq) {
+			t.Errorf("parked: got %s with %v, want %s for the fourth time, from %s", *m.MessageId, m.Attributes, id, n.arn(dlq))
+		}
+		if got := []([3]int){n.counters(url), n.counters(dlq), n.counters(parking)}; !slices.Equal(got, [][3]int{{}, {}, {0, 1, 0}}) {
+			t.Errorf("counters: got %v, want one in flight at the end of the chain", got)
+		}
+	})
 }
 
 // Where messages go and come from is told, page by page, and what cannot be is refused.

@@ -28,58 +28,54 @@ func same(t *testing.T, what string, got, first *sqs.SendMessageOutput) {
 // server. The SDK checks that the checksum is that of the body in its own request.
 // [DEDUP-9, DEDUP-11, DEDUP-12, DEDUP-13, DEDUP-14, DEDUP-15, DEDUP-17]
 func TestDuplicates(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			url, ctx := n.fifo("orders.fifo"), t.Context()
-			first := n.put(url, "g", "key", "first")
-			duplicate := n.put(url, "h", "key", "second")
-			same(t, "while it waits", duplicate, first)
-			if sum := md5.Sum([]byte("second")); *duplicate.MD5OfMessageBody != hex.EncodeToString(sum[:]) {
-				t.Errorf("checksum %s, want that of the duplicate's own body", *duplicate.MD5OfMessageBody)
-			}
-			if got := n.counters(url); got != [3]int{1, 0, 0} {
-				t.Errorf("counters: got %v, want one message", got)
-			}
-			n = again(n, nil)
-			url = "orders.fifo"
-			same(t, "after a restart", n.put(url, "g", "key", "third"), first)
-			m := n.one(url)
-			if *m.Body != "first" || m.Attributes["MessageGroupId"] != "g" {
-				t.Errorf("received %q of group %s, want what was sent first", *m.Body, m.Attributes["MessageGroupId"])
-			}
-			same(t, "while it is in flight", n.put(url, "g", "key", "fourth"), first)
-			n.delete(url, m.ReceiptHandle)
-			same(t, "after its delete", n.put(url, "g", "key", "fifth"), first)
-			n = again(n, nil)
-			same(t, "after its delete and a restart", n.put(url, "g", "key", "sixth"), first)
-			if got := n.counters(url); got != [3]int{} {
-				t.Errorf("counters: got %v, want none", got)
-			}
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		url, ctx := n.fifo("orders.fifo"), t.Context()
+		first := n.put(url, "g", "key", "first")
+		duplicate := n.put(url, "h", "key", "second")
+		same(t, "while it waits", duplicate, first)
+		if sum := md5.Sum([]byte("second")); *duplicate.MD5OfMessageBody != hex.EncodeToString(sum[:]) {
+			t.Errorf("checksum %s, want that of the duplicate's own body", *duplicate.MD5OfMessageBody)
+		}
+		if got := n.counters(url); got != [3]int{1, 0, 0} {
+			t.Errorf("counters: got %v, want one message", got)
+		}
+		n = again(n, nil)
+		url = "orders.fifo"
+		same(t, "after a restart", n.put(url, "g", "key", "third"), first)
+		m := n.one(url)
+		if *m.Body != "first" || m.Attributes["MessageGroupId"] != "g" {
+			t.Errorf("received %q of group %s, want what was sent first", *m.Body, m.Attributes["MessageGroupId"])
+		}
+		same(t, "while it is in flight", n.put(url, "g", "key", "fourth"), first)
+		n.delete(url, m.ReceiptHandle)
+		same(t, "after its delete", n.put(url, "g", "key", "fifth"), first)
+		n = again(n, nil)
+		same(t, "after its delete and a restart", n.put(url, "g", "key", "sixth"), first)
+		if got := n.counters(url); got != [3]int{} {
+			t.Errorf("counters: got %v, want none", got)
+		}
 
-			batch, err := n.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: []types.SendMessageBatchRequestEntry{
-				entry("a", "g", "key", "x"), entry("b", "g", "new", "y"), entry("c", "g", "new", "z"),
-			}})
-			if err != nil || len(batch.Successful) != 3 {
-				t.Fatalf("batch: got %v, %v", describe(batch), err)
-			}
-			if a, b, c := *batch.Successful[0].MessageId, *batch.Successful[1].MessageId, *batch.Successful[2].MessageId; a != *first.MessageId || b == a || c != b {
-				t.Errorf("batch: got ids %s, %s, %s, want that of the first and twice that of the new one", a, b, c)
-			}
-			if got := n.counters(url); got != [3]int{1, 0, 0} {
-				t.Errorf("counters: got %v, want the one new message", got)
-			}
+		batch, err := n.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: []types.SendMessageBatchRequestEntry{
+			entry("a", "g", "key", "x"), entry("b", "g", "new", "y"), entry("c", "g", "new", "z"),
+		}})
+		if err != nil || len(batch.Successful) != 3 {
+			t.Fatalf("batch: got %v, %v", describe(batch), err)
+		}
+		if a, b, c := *batch.Successful[0].MessageId, *batch.Successful[1].MessageId, *batch.Successful[2].MessageId; a != *first.MessageId || b == a || c != b {
+			t.Errorf("batch: got ids %s, %s, %s, want that of the first and twice that of the new one", a, b, c)
+		}
+		if got := n.counters(url); got != [3]int{1, 0, 0} {
+			t.Errorf("counters: got %v, want the one new message", got)
+		}
 
-			if _, err := n.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &url}); err != nil {
-				t.Fatal(err)
-			}
-			n = again(n, nil)
-			if got := n.put(url, "g", "key", "x"); *got.MessageId == *first.MessageId || *got.SequenceNumber <= *first.SequenceNumber {
-				t.Errorf("after a purge: got %s, %s, want a new message", *got.MessageId, *got.SequenceNumber)
-			}
-		})
-	}
+		if _, err := n.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &url}); err != nil {
+			t.Fatal(err)
+		}
+		n = again(n, nil)
+		if got := n.put(url, "g", "key", "x"); *got.MessageId == *first.MessageId || *got.SequenceNumber <= *first.SequenceNumber {
+			t.Errorf("after a purge: got %s, %s, want a new message", *got.MessageId, *got.SequenceNumber)
+		}
+	})
 }
 
 // [DEDUP-16]

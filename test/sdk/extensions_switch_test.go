@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/extension"
 )
 
@@ -138,7 +139,7 @@ func unless(ok bool, complaint string) string {
 
 // refusals has tags that no queue may have, and the error for each.
 var refusals = map[string]struct{ tag, value, want string }{
-	"unknown": {"tenaq:nothing", "5", "This server has no extension named by the tag tenaq:nothing; leave the tag out"},
+	"unknown": {"tenaq:nothing", "5", "This server has no extension named by the tag tenaq:nothing; it has dedup-window, "},
 	"wrong": {extension.RateTag, "fast",
 		"Must be a whole number from 1 to 100000 for each second, minute or hour, such as 50/s, 6/m or 10/h"},
 }
@@ -219,7 +220,7 @@ func TestEachExtensionWithAWSCommandLine(t *testing.T) {
 func needAWS(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("aws"); err != nil {
-		missing(t, "the AWS command line is not installed: apt-get install awscli")
+		proof.Missing(t, "the AWS command line is not installed: apt-get install awscli")
 	}
 }
 

@@ -16,8 +16,18 @@ import (
 	"tenaq/internal/server"
 )
 
-// waysToRestart are how a server stops and starts again: as it is told to, and as power is lost.
-var waysToRestart = map[string]func(*node, func(*server.Config)) *node{"clean": (*node).restart, "crash": (*node).crash}
+// A restart stops a server and starts it again.
+type restart func(*node, func(*server.Config)) *node
+
+// eachRestart runs a test with a server that stops as it is told to, and with one that loses power.
+func eachRestart(t *testing.T, test func(t *testing.T, n *node, again restart)) {
+	for name, again := range map[string]restart{"clean": (*node).restart, "crash": (*node).crash} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, nil), again)
+		})
+	}
+}
 
 // fifo creates a FIFO queue.
 func (n *node) fifo(name string, attributes ...string) string {
@@ -85,63 +95,59 @@ func atMost(number int32) func(*sqs.ReceiveMessageInput) {
 // nothing and forgets no order.
 // [FIFO-12, FIFO-13, FIFO-15 to FIFO-18, FIFO-20 to FIFO-23, FIFO-25, FIFO-28]
 func TestGroups(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			url := n.fifo("orders.fifo", "VisibilityTimeout", "600")
-			ctx := t.Context()
-			var sequences []string
-			first := n.put(url, "a", "1", "a1")
-			sequences = append(sequences, aws.ToString(first.SequenceNumber))
-			batch, err := n.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: []types.SendMessageBatchRequestEntry{
-				entry("x", "b", "2", "b1"), entry("y", "a", "3", "a2"), entry("z", "b", "4", "b2"),
-			}})
-			if err != nil || len(batch.Successful) != 3 || batch.Failed != nil {
-				t.Fatalf("batch: got %v, %v", describe(batch), err)
-			}
-			for _, e := range batch.Successful {
-				sequences = append(sequences, aws.ToString(e.SequenceNumber))
-			}
-			sequences = append(sequences, aws.ToString(n.put(url, "a", "5", "a3").SequenceNumber))
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		url := n.fifo("orders.fifo", "VisibilityTimeout", "600")
+		ctx := t.Context()
+		var sequences []string
+		first := n.put(url, "a", "1", "a1")
+		sequences = append(sequences, aws.ToString(first.SequenceNumber))
+		batch, err := n.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: []types.SendMessageBatchRequestEntry{
+			entry("x", "b", "2", "b1"), entry("y", "a", "3", "a2"), entry("z", "b", "4", "b2"),
+		}})
+		if err != nil || len(batch.Successful) != 3 || batch.Failed != nil {
+			t.Fatalf("batch: got %v, %v", describe(batch), err)
+		}
+		for _, e := range batch.Successful {
+			sequences = append(sequences, aws.ToString(e.SequenceNumber))
+		}
+		sequences = append(sequences, aws.ToString(n.put(url, "a", "5", "a3").SequenceNumber))
 
-			got := n.get(url, "the first group", "a1 a2", atMost(2))
-			if sequence(got[0]) != sequences[0] || sequence(got[1]) != sequences[2] || *got[0].MessageId != *first.MessageId {
-				t.Errorf("sequence numbers %s, %s and id %s, want those of the sends", sequence(got[0]), sequence(got[1]), *got[0].MessageId)
-			}
-			system := got[0].Attributes
-			if system["MessageGroupId"] != "a" || system["MessageDeduplicationId"] != "1" || len(system) != 7 {
-				t.Errorf("system attributes: got %v", system)
-			}
+		got := n.get(url, "the first group", "a1 a2", atMost(2))
+		if sequence(got[0]) != sequences[0] || sequence(got[1]) != sequences[2] || *got[0].MessageId != *first.MessageId {
+			t.Errorf("sequence numbers %s, %s and id %s, want those of the sends", sequence(got[0]), sequence(got[1]), *got[0].MessageId)
+		}
+		system := got[0].Attributes
+		if system["MessageGroupId"] != "a" || system["MessageDeduplicationId"] != "1" || len(system) != 7 {
+			t.Errorf("system attributes: got %v", system)
+		}
 
-			n = again(n, nil)
-			url = "orders.fifo"
-			n.get(url, "another group", "b1 b2")
-			sequences = append(sequences, aws.ToString(n.put(url, "a", "6", "a4").SequenceNumber))
-			if got := n.counters(url); got != [3]int{2, 4, 0} {
-				t.Errorf("counters: got %v, want a3 and a4 waiting and four in flight", got)
-			}
-			n.none(url, "while both groups are locked")
-			n.delete(url, got[0].ReceiptHandle)
-			n.none(url, "while the second of two is in flight")
-			n.delete(url, got[1].ReceiptHandle)
-			got = n.get(url, "the rest of the group", "a3 a4")
-			if err := n.hide(url, got[0].ReceiptHandle, 0); err != nil {
-				t.Fatal(err)
-			}
-			n = again(n, nil)
-			n.get(url, "the first of two in flight came back", "a3")
+		n = again(n, nil)
+		url = "orders.fifo"
+		n.get(url, "another group", "b1 b2")
+		sequences = append(sequences, aws.ToString(n.put(url, "a", "6", "a4").SequenceNumber))
+		if got := n.counters(url); got != [3]int{2, 4, 0} {
+			t.Errorf("counters: got %v, want a3 and a4 waiting and four in flight", got)
+		}
+		n.none(url, "while both groups are locked")
+		n.delete(url, got[0].ReceiptHandle)
+		n.none(url, "while the second of two is in flight")
+		n.delete(url, got[1].ReceiptHandle)
+		got = n.get(url, "the rest of the group", "a3 a4")
+		if err := n.hide(url, got[0].ReceiptHandle, 0); err != nil {
+			t.Fatal(err)
+		}
+		n = again(n, nil)
+		n.get(url, "the first of two in flight came back", "a3")
 
-			if !slices.IsSorted(sequences) || len(slices.Compact(slices.Clone(sequences))) != len(sequences) {
-				t.Errorf("sequence numbers do not grow: %q", sequences)
+		if !slices.IsSorted(sequences) || len(slices.Compact(slices.Clone(sequences))) != len(sequences) {
+			t.Errorf("sequence numbers do not grow: %q", sequences)
+		}
+		for _, s := range sequences {
+			if len(s) != 20 {
+				t.Errorf("sequence number %q, want 20 digits", s)
 			}
-			for _, s := range sequences {
-				if len(s) != 20 {
-					t.Errorf("sequence number %q, want 20 digits", s)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // What is wrong with a FIFO queue, a send to one or a handle of one is said with the errors of SQS.
@@ -301,44 +307,40 @@ func TestFIFOInFlightLimit(t *testing.T) {
 // A receive that is repeated under its attempt id gives the same messages with the same handles,
 // also by a server that was started in between. [DEDUP-19, DEDUP-21, DEDUP-22]
 func TestReceiveAttempt(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			url := n.fifo("orders.fifo", "VisibilityTimeout", "600")
-			for i := range 3 {
-				n.put(url, "g", fmt.Sprint(i), fmt.Sprint(i))
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		url := n.fifo("orders.fifo", "VisibilityTimeout", "600")
+		for i := range 3 {
+			n.put(url, "g", fmt.Sprint(i), fmt.Sprint(i))
+		}
+		attempt := func(id string) func(*sqs.ReceiveMessageInput) {
+			return func(in *sqs.ReceiveMessageInput) { in.ReceiveRequestAttemptId, in.MaxNumberOfMessages = &id, 2 }
+		}
+		lossy := connect("http://"+n.server.Addr(), lossyClient())
+		_, err := lossy.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 2, ReceiveRequestAttemptId: aws.String("a")})
+		if err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		n.none(url, "while the group is locked")
+		first := n.get(url, "the repeated attempt", "0 1", attempt("a"))
+		n = again(n, nil)
+		url = "orders.fifo"
+		second := n.get(url, "the repeated attempt after a restart", "0 1", attempt("a"))
+		for i, m := range second {
+			if *m.ReceiptHandle != *first[i].ReceiptHandle || count(m) != "1" {
+				t.Errorf("message %d: received the %sth time with handle %s, want the first and %s", i, count(m), *m.ReceiptHandle, *first[i].ReceiptHandle)
 			}
-			attempt := func(id string) func(*sqs.ReceiveMessageInput) {
-				return func(in *sqs.ReceiveMessageInput) { in.ReceiveRequestAttemptId, in.MaxNumberOfMessages = &id, 2 }
-			}
-			lossy := connect("http://"+n.server.Addr(), lossyClient())
-			_, err := lossy.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, MaxNumberOfMessages: 2, ReceiveRequestAttemptId: aws.String("a")})
-			if err == nil {
-				t.Fatal("the answer was not lost")
-			}
-			n.none(url, "while the group is locked")
-			first := n.get(url, "the repeated attempt", "0 1", attempt("a"))
-			n = again(n, nil)
-			url = "orders.fifo"
-			second := n.get(url, "the repeated attempt after a restart", "0 1", attempt("a"))
-			for i, m := range second {
-				if *m.ReceiptHandle != *first[i].ReceiptHandle || count(m) != "1" {
-					t.Errorf("message %d: received the %sth time with handle %s, want the first and %s", i, count(m), *m.ReceiptHandle, *first[i].ReceiptHandle)
-				}
-			}
-			n.get(url, "another attempt", "", attempt("b"))
-			n.delete(url, second[0].ReceiptHandle)
-			n.get(url, "an attempt of which a message is deleted", "", attempt("a"))
-			n.delete(url, first[1].ReceiptHandle)
-			n.get(url, "an ordinary receive", "2", attempt("a"))
+		}
+		n.get(url, "another attempt", "", attempt("b"))
+		n.delete(url, second[0].ReceiptHandle)
+		n.get(url, "an attempt of which a message is deleted", "", attempt("a"))
+		n.delete(url, first[1].ReceiptHandle)
+		n.get(url, "an ordinary receive", "2", attempt("a"))
 
-			_, err = n.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, ReceiveRequestAttemptId: aws.String("a b")})
-			if err := refused(err, "InvalidParameterValue", 400, nil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+		_, err = n.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &url, ReceiveRequestAttemptId: aws.String("a b")})
+		if err := refused(err, "InvalidParameterValue", 400, nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Several producers and consumers together: within a group everything arrives once and in order,

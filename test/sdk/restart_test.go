@@ -24,82 +24,78 @@ import (
 // What was answered before a restart holds after it, whether the stop was a clean one or not.
 // [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10, HND-18]
 func TestRestart(t *testing.T) {
-	for name, again := range waysToRestart {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := start(t, nil)
-			url, ctx := n.queue("orders", "VisibilityTimeout", "600"), t.Context()
-			if _, err := n.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"a": "b"}}); err != nil {
-				t.Fatal(err)
-			}
-			ids := map[string]string{}
-			for _, body := range []string{"deleted", "hidden", "returned", "seen twice", "to delete", "waiting"} {
-				ids[body] = n.send(url, body)
-			}
-			handles := map[string]*string{}
-			for range 5 {
-				m := n.one(url, func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = 1 })
-				handles[*m.Body] = m.ReceiptHandle
-			}
-			n.delete(url, handles["deleted"])
-			if err := n.hide(url, handles["seen twice"], 0); err != nil {
-				t.Fatal(err)
-			}
-			// It went behind the one that waits. [ORD-3]
-			if m := n.one(url, func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = 1 }); *m.Body != "waiting" {
-				t.Fatalf("got %q, want waiting", *m.Body)
-			} else if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
-				t.Fatal(err)
-			}
+	eachRestart(t, func(t *testing.T, n *node, again restart) {
+		url, ctx := n.queue("orders", "VisibilityTimeout", "600"), t.Context()
+		if _, err := n.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: &url, Tags: map[string]string{"a": "b"}}); err != nil {
+			t.Fatal(err)
+		}
+		ids := map[string]string{}
+		for _, body := range []string{"deleted", "hidden", "returned", "seen twice", "to delete", "waiting"} {
+			ids[body] = n.send(url, body)
+		}
+		handles := map[string]*string{}
+		for range 5 {
 			m := n.one(url, func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = 1 })
-			if *m.Body != "seen twice" || count(m) != "2" {
-				t.Fatalf("got %q the %sth time, want seen twice the second time", *m.Body, count(m))
-			}
-			old := handles["seen twice"]
-			handles["seen twice"] = m.ReceiptHandle
-			if err := n.hide(url, handles["returned"], 0); err != nil {
-				t.Fatal(err)
-			}
-			before := n.counters(url)
+			handles[*m.Body] = m.ReceiptHandle
+		}
+		n.delete(url, handles["deleted"])
+		if err := n.hide(url, handles["seen twice"], 0); err != nil {
+			t.Fatal(err)
+		}
+		// It went behind the one that waits. [ORD-3]
+		if m := n.one(url, func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = 1 }); *m.Body != "waiting" {
+			t.Fatalf("got %q, want waiting", *m.Body)
+		} else if err := n.hide(url, m.ReceiptHandle, 0); err != nil {
+			t.Fatal(err)
+		}
+		m := n.one(url, func(in *sqs.ReceiveMessageInput) { in.MaxNumberOfMessages = 1 })
+		if *m.Body != "seen twice" || count(m) != "2" {
+			t.Fatalf("got %q the %sth time, want seen twice the second time", *m.Body, count(m))
+		}
+		old := handles["seen twice"]
+		handles["seen twice"] = m.ReceiptHandle
+		if err := n.hide(url, handles["returned"], 0); err != nil {
+			t.Fatal(err)
+		}
+		before := n.counters(url)
 
-			n = again(n, nil)
-			url = "orders" // the server has another port now
-			if got := n.counters(url); got != before || got != [3]int{2, 3, 0} {
-				t.Errorf("counters: got %v, want %v as before", got, before)
-			}
-			if got := attributes(t, n, url, "VisibilityTimeout")["VisibilityTimeout"]; got != "600" {
-				t.Errorf("visibility timeout: got %s, want 600", got)
-			}
-			if tags, err := n.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: &url}); err != nil || tags.Tags["a"] != "b" {
-				t.Errorf("tags: got %v, %v", tags, err)
-			}
-			// Both were returned, perhaps in the same millisecond: then the older one is first.
-			got := n.receive(url)
-			slices.SortFunc(got, func(a, b types.Message) int { return -strings.Compare(*a.Body, *b.Body) })
-			if len(got) != 2 || *got[0].Body != "waiting" || *got[1].Body != "returned" || count(got[1]) != "2" || *got[1].MessageId != ids["returned"] {
-				t.Fatalf("received %d messages, want waiting, and returned for the second time", len(got))
-			}
-			n.delete(url, handles["deleted"])
-			n.delete(url, handles["to delete"])
-			n.delete(url, old) // does nothing [HND-8]
-			if err := n.hide(url, handles["hidden"], 0); err != nil {
-				t.Errorf("change: %v", err)
-			}
-			if err := n.hide(url, handles["seen twice"], 0); err != nil {
-				t.Errorf("change: %v", err)
-			}
-			if err := refused(n.hide(url, handles["deleted"], 0), "InvalidParameterValue", 400, nil); err != nil {
-				t.Error(err)
-			}
-			counts := map[string]string{}
-			for _, m := range n.receive(url) {
-				counts[*m.Body] = count(m)
-			}
-			if len(counts) != 2 || counts["hidden"] != "2" || counts["seen twice"] != "3" {
-				t.Errorf("receive counts: got %v, want hidden 2 and seen twice 3", counts)
-			}
-		})
-	}
+		n = again(n, nil)
+		url = "orders" // the server has another port now
+		if got := n.counters(url); got != before || got != [3]int{2, 3, 0} {
+			t.Errorf("counters: got %v, want %v as before", got, before)
+		}
+		if got := attributes(t, n, url, "VisibilityTimeout")["VisibilityTimeout"]; got != "600" {
+			t.Errorf("visibility timeout: got %s, want 600", got)
+		}
+		if tags, err := n.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: &url}); err != nil || tags.Tags["a"] != "b" {
+			t.Errorf("tags: got %v, %v", tags, err)
+		}
+		// Both were returned, perhaps in the same millisecond: then the older one is first.
+		got := n.receive(url)
+		slices.SortFunc(got, func(a, b types.Message) int { return -strings.Compare(*a.Body, *b.Body) })
+		if len(got) != 2 || *got[0].Body != "waiting" || *got[1].Body != "returned" || count(got[1]) != "2" || *got[1].MessageId != ids["returned"] {
+			t.Fatalf("received %d messages, want waiting, and returned for the second time", len(got))
+		}
+		n.delete(url, handles["deleted"])
+		n.delete(url, handles["to delete"])
+		n.delete(url, old) // does nothing [HND-8]
+		if err := n.hide(url, handles["hidden"], 0); err != nil {
+			t.Errorf("change: %v", err)
+		}
+		if err := n.hide(url, handles["seen twice"], 0); err != nil {
+			t.Errorf("change: %v", err)
+		}
+		if err := refused(n.hide(url, handles["deleted"], 0), "InvalidParameterValue", 400, nil); err != nil {
+			t.Error(err)
+		}
+		counts := map[string]string{}
+		for _, m := range n.receive(url) {
+			counts[*m.Body] = count(m)
+		}
+		if len(counts) != 2 || counts["hidden"] != "2" || counts["seen twice"] != "3" {
+			t.Errorf("receive counts: got %v, want hidden 2 and seen twice 3", counts)
+		}
+	})
 }
 
 // What has expired stays gone, delays go on, and what is retained stays. [DUR-11, DELAY-1, RET-1]

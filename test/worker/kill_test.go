@@ -21,20 +21,13 @@ import (
 	"tenaq/records/sqliterecords"
 )
 
-func program(t *testing.T) string {
-	t.Helper()
-	name, err := built.Program(t.TempDir())
-	must(t, err)
-	return name
-}
-
 // Workers that are killed, or stopped for longer than their leases and continued, break none of the
 // rules; nor do they when the server is killed.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	seed := proof.Seed(t)
 	server, err := child.New(child.Config{
-		Program: program(t), Dir: t.TempDir(), Args: []string{"--log-level", "warn", "--visibility-grace", "1s"},
+		Program: built.Program(t), Dir: t.TempDir(), Args: []string{"--log-level", "warn", "--visibility-grace", "1s"},
 	})
 	must(t, err)
 	t.Cleanup(server.Close)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"tenaq/internal/testing/built"
 )
 
 func TestMain(m *testing.M) {
@@ -20,5 +22,5 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	os.Exit(built.Tests(m))
 }

@@ -28,6 +28,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tenaq/internal/testing/proof"
 )
 
 // startMax is how long the emulator may take to start, on a machine that is busy with other things.
@@ -66,21 +68,13 @@ func URL(t testing.TB) string {
 // find returns the Python that has the emulator.
 func find(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("TENAQ_EMULATOR_DIR")
-	if cache, err := os.UserCacheDir(); dir == "" && err == nil {
-		dir = filepath.Join(cache, "tenaq", "emulators")
-	}
-	dir = filepath.Join(dir, "moto")
+	dir := proof.Installed("moto")
 	// The last thing that make emulators does.
 	if complete, err := os.ReadFile(filepath.Join(dir, "complete")); err == nil &&
 		string(complete) == requirements {
 		return filepath.Join(dir, "bin", "python")
 	}
-	const missing = "no moto here, or another version: apt-get install python3-venv, and make emulators"
-	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip("SKIPPED: " + missing)
+	proof.Missing(t, "no moto here, or another version: apt-get install python3-venv, and make emulators")
 	return ""
 }
 

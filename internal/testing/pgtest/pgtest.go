@@ -26,6 +26,8 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/testing/proof"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -130,11 +132,7 @@ func find(t testing.TB) string {
 			return dir
 		}
 	}
-	const missing = "no PostgreSQL here: apt-get install postgresql"
-	if os.Getenv("TENAQ_REQUIRE_ALL") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip("SKIPPED: " + missing)
+	proof.Missing(t, "no PostgreSQL here: apt-get install postgresql")
 	return ""
 }
 

@@ -6,6 +6,8 @@
 //   - TENAQ_EFFORT says how much a test tries: short, normal, test (make test), hard (make proofs),
 //     long (make proofs-long), or a number that multiplies normal. Unset it is short with -short or
 //     the race detector, else normal.
+//   - TENAQ_REQUIRE_ALL=1 fails the tests that lack what they need, which are skipped otherwise.
+//   - TENAQ_EMULATOR_DIR has what make emulators installs: other people's servers and clients.
 //   - -rewrite has tests write what they compare with: golden files, tables in docs. Each package
 //     that has some defines the flag, as datadriven does.
 //
@@ -115,6 +117,14 @@ func Count(short, normal, hard, long int) int {
 		}
 		return max(int(factor*float64(normal)), 1)
 	}
+}
+
+// Few returns how often a case does something: n times, or a fifth of that with -short.
+func Few(n int) int {
+	if testing.Short() {
+		return max(1, n/5)
+	}
+	return n
 }
 
 // Short reports whether the effort is short. Race says why that may be: everything takes about ten
