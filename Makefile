@@ -23,7 +23,7 @@ VERSION     ?= $(shell git describe --tags --dirty 2>/dev/null)
 FUZZTIME    ?= 10s
 # Tests wait more than they work: for processes that start, leases that expire, databases. So more packages than
 # processors run at once.
-ABREAST     := -p $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+ABREAST     := -p $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 
 # make test draws its seeds from the sources: what passes once passes again, and each change tries others.
 SEED        := $(shell tree=$$(git rev-parse --short=8 'HEAD^{tree}' 2>/dev/null) && printf %d 0x$${tree:0:8})

@@ -261,7 +261,10 @@ func TestOneStep(t *testing.T) {
 					})
 					d := r.redriver(nil)
 					_, err := d.Step(t.Context())
-					if failed := fault != sqstest.None && fault != sqstest.Doubled; failed != (err != nil) {
+					// Where the answer is lost, the worker may end the message before the redriver
+					// asks where it is.
+					failed := fault == sqstest.Dropped || fault == sqstest.Broken
+					if failed != (err != nil) && fault != sqstest.Unanswered {
 						t.Errorf("fault %d: the step ended with %v", fault, err)
 					}
 					r.sleep(time.Second)
@@ -367,4 +370,74 @@ func TestMover(t *testing.T) {
 			t.Errorf("%d calls beside the mover, moved %q", n, m.moved)
 		}
 	})
+}
+
+// Without a ledger, the mark of a redriven message is how the redriver learns that a consumer
+// deleted it. An answer that is lost does not lose the mark: not if the server can be asked at
+// once, not if the redriver has to ask in a later step, and not that of an earlier letter of the
+// same look. [NACK-21, PEEK-9]
+func TestLostAnswerKeepsTheMark(t *testing.T) {
+	for name, lost := range map[string]struct {
+		at    int                         // the request to move that has no answer
+		also  func(operation string) bool // what the server cannot be asked meanwhile
+		fails bool
+	}{
+		"asked at once":         {at: 1, also: func(string) bool { return false }},
+		"asked in a later step": {1, func(o string) bool { return strings.HasPrefix(o, "GET /v1/messages/") }, true},
+		"an earlier letter":     {2, func(o string) bool { return strings.HasPrefix(o, "GET /v1/messages/") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, "", func(t *testing.T, r *rig) {
+				r.letters(2, "timeout")
+				d := r.redriver(func(c *redrive.Config) { c.Claims = nil })
+				moves := 0
+				r.client.SetFault(func(o string) sqstest.Fault {
+					if o == "POST /v1/replace" {
+						if moves++; moves == lost.at {
+							return sqstest.Unanswered
+						}
+					}
+					if lost.also(o) {
+						return sqstest.Dropped
+					}
+					return sqstest.None
+				})
+				report, err := d.Step(t.Context())
+				if failed := err != nil; failed != lost.fails {
+					t.Fatalf("the step ended with %v", err)
+				}
+				if f := report.State.Flights; lost.at == 2 && (len(f) != 2 || f[0].Mark == "") {
+					t.Errorf("the mark of the first letter is lost: %+v", f)
+				}
+				r.client.SetFault(nil)
+				if lost.at == 2 { // a redriver that has only what is stored goes on
+					r.sleep(2 * time.Minute)
+					done := r.finish()
+					report = r.step(r.redriver(func(c *redrive.Config) { c.Claims = nil }))
+					if done != 2 || len(report.Outcomes) != 1 || report.Outcomes[0].Result != redrive.Succeeded {
+						t.Errorf("%d done, and of the first letter %+v", done, report.Outcomes)
+					}
+					return
+				}
+				r.sleep(30 * time.Second)
+				report = r.step(r.redriver(func(c *redrive.Config) { c.Claims = nil }))
+				for _, f := range report.State.Flights {
+					if f.Mark == "" || f.Queue != "work" {
+						t.Errorf("a flight without its mark: %+v", f)
+					}
+				}
+				r.sleep(time.Minute)
+				done := r.finish()
+				report = r.step(d)
+				if report.Depth != 0 || done != 2 && done != len(report.Outcomes) {
+					t.Errorf("%d done, %+v", done, report)
+				}
+				for _, o := range report.Outcomes {
+					if o.Result != redrive.Succeeded {
+						t.Errorf("a message that was deleted is %v", o.Result)
+					}
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"path"
 	"sync"
 	"time"
@@ -44,10 +45,10 @@ type trailAttribute struct {
 }
 
 // canMove reports whether the server moves letters to the queue with a URL in one step.
-func (r *Redriver) canMove(ctx context.Context, url string) bool {
+func (r *Redriver) canMove(ctx context.Context, to string) bool {
 	from := r.cfg.DeadLetterURL
-	if r.cfg.Mover != nil || accountOf(from) != accountOf(url) ||
-		queuename.IsFIFO(from) != queuename.IsFIFO(url) || !r.features.has(ctx).moves {
+	if r.cfg.Mover != nil || accountOf(from) != accountOf(to) ||
+		queuename.IsFIFO(from) != queuename.IsFIFO(to) || !r.features.has(ctx).moves {
 		return false
 	}
 	r.oneStep.mu.Lock()
@@ -56,22 +57,22 @@ func (r *Redriver) canMove(ctx context.Context, url string) bool {
 }
 
 // accountOf returns the account in the URL of a queue.
-func accountOf(url string) string { return path.Base(path.Dir(url)) }
+func accountOf(queueURL string) string { return path.Base(path.Dir(queueURL)) }
 
 // moveOnce moves a letter with the trail of a decision in one step. It reports false if the server
 // has refused for good and the letter has to be copied instead. After any other error it may have
 // moved the letter. [NACK-21]
 func (r *Redriver) moveOnce(
-	ctx context.Context, l *letter, url string, d Decision,
+	ctx context.Context, l *letter, to string, d Decision,
 ) (taken bool, err error) {
 	in := moveRequest{Queue: r.name, Handle: aws.ToString(l.raw.ReceiptHandle),
-		To: queuename.Of(url), Park: d.Action != Redrive, Delay: d.Delay.Milliseconds()}
+		To: queuename.Of(to), Park: d.Action != Redrive, Delay: d.Delay.Milliseconds()}
 	t := l.onward(d)
 	if d.Action == Park {
 		t.Died = time.Now() // a parked message keeps the time of its send
 	}
 	aside := trail.MayBeAside(l.raw.MessageAttributes)
-	fifo := queuename.IsFIFO(url)
+	fifo := queuename.IsFIFO(to)
 	switch {
 	case l.bad != nil: // an unreadable trail stays as it is
 	case !aside:
@@ -83,6 +84,11 @@ func (r *Redriver) moveOnce(
 	}
 	var answer struct{ MessageID, Mark string }
 	err = r.features.server.Post(ctx, "/replace", in, &answer)
+	if isUnknown(err) {
+		if at := r.whereabouts(ctx, l.Lineage, l.ID); at.Queue == in.To && at.Queue != r.name {
+			answer.MessageID, answer.Mark, err = at.MessageID, at.Mark, nil
+		}
+	}
 	refused, ok := errors.AsType[*v1client.Error](err)
 	switch {
 	case err == nil && aside && l.bad == nil && !fifo && !in.Park:
@@ -103,6 +109,35 @@ func (r *Redriver) moveOnce(
 	}
 	return true, err
 }
+
+// isUnknown reports whether a request that failed may have taken effect.
+func isUnknown(err error) bool {
+	refused, ok := errors.AsType[*v1client.Error](err)
+	return err != nil && !errors.Is(err, v1client.ErrOther) && (!ok || refused.Passing())
+}
+
+// A place says where a piece of work is.
+type place struct{ Queue, MessageID, Mark string }
+
+// whereabouts asks the server where the message of a lineage is that was a letter with an id. The
+// result is the zero value if no queue has it, or if the server does not say. The server does not
+// know the lineage in the trail of a message that was copied; for it, the letter began one.
+// [NACK-21]
+func (r *Redriver) whereabouts(ctx context.Context, lineage, letter string) place {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), whereaboutsMax)
+	defer cancel()
+	for _, id := range []string{lineage, letter} {
+		var at place
+		err := r.features.server.Get(ctx, "/messages/"+url.PathEscape(id), nil, &at)
+		if err == nil && at.Mark != "" {
+			return at
+		}
+	}
+	return place{}
+}
+
+// whereaboutsMax is the time limit of the question.
+const whereaboutsMax = 5 * time.Second
 
 // codeGone is the code of a letter that is no longer in its queue. [NACK-19]
 const codeGone = "ResourceNotFoundException"

@@ -90,8 +90,10 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 		return report, err
 	}
 	err = w.look()
-	if w.marked && err == nil {
-		err = w.put(w.state)
+	if w.marked { // also if the look failed later
+		if stored := w.put(w.state); err == nil {
+			err = stored
+		}
 	}
 	if err != nil {
 		return report, err
@@ -123,8 +125,11 @@ type walk struct {
 // ask finds out the outcomes of the messages on their way. The silent ones have none yet. Messages
 // whose outcome cannot be determined now are in neither list.
 func (w *walk) ask() (known, silent []Outcome) {
-	for _, f := range w.state.Flights {
+	for i, f := range w.state.Flights {
 		o := Outcome{Letter: f.Letter, At: time.Now()}
+		if w.follows() && f.Mark == "" {
+			f = w.find(i)
+		}
 		switch {
 		case w.cfg.Outcomes != nil:
 			result, reason, err := w.cfg.Outcomes.Outcome(w.ctx, f)
@@ -161,6 +166,23 @@ func (w *walk) ask() (known, silent []Outcome) {
 		}
 	}
 	return known, silent
+}
+
+// follows reports whether the server says what became of messages, and no ledger does.
+func (w *walk) follows() bool { return w.blind() && w.follower != nil }
+
+// find gives a flight its mark, if the answer that had it was lost, or the redriver died before it
+// stored the mark. A message that no queue has any more gets none.
+func (w *walk) find(i int) Flight {
+	f := &w.state.Flights[i]
+	if !w.features.has(w.ctx).moves {
+		return *f
+	}
+	at := w.whereabouts(w.ctx, f.Lineage, f.Letter)
+	if at.Mark != "" && at.Queue != w.name && at.Queue != queuename.Of(w.cfg.ParkingURL) {
+		f.Queue, f.Mark, w.marked = at.Queue, at.Mark, true
+	}
+	return *f
 }
 
 // giveUp ends the wait for messages without an outcome.

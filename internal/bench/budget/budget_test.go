@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"tenaq/internal/cli"
@@ -56,6 +57,43 @@ func TestLinesThatFail(t *testing.T) {
 	}
 }
 
+// The short form measures again what missed a ratio, and nothing else: a second failure counts, and
+// what must never happen or failed is not tried again.
+func TestMeasuredTwice(t *testing.T) {
+	ratio, never := atLeast("rate", 0.8, 0.2), atMost("lost", 0, "messages", 0)
+	for _, tt := range []struct {
+		name   string
+		full   bool
+		rates  []float64 // one for each time that it is measured
+		lost   float64
+		err    error
+		failed []string
+	}{
+		{name: "met", rates: []float64{0.2}},
+		{name: "missed once", rates: []float64{0.1, 0.2}},
+		{name: "missed twice", rates: []float64{0.1, 0.1}, failed: []string{"line: rate"}},
+		{name: "full form", full: true, rates: []float64{0.1}, failed: []string{"line: rate"}},
+		{name: "lost", rates: []float64{0.1}, lost: 1, failed: []string{"line: rate", "line: lost"}},
+		{name: "error", rates: []float64{0.1}, err: errors.New("the server is gone"),
+			failed: []string{"line: rate", "line"}},
+	} {
+		times := 0
+		line := Line{Name: "line", bounds: []bound{ratio, never},
+			run: func(context.Context, *env) ([]measure, error) {
+				times++
+				return []measure{{"rate", tt.rates[min(times, len(tt.rates))-1], ""}, {"lost", tt.lost, ""}}, tt.err
+			}}
+		r := Run(t.Context(), &Config{Short: !tt.full, Scale: 1, Dir: t.TempDir()}, []Line{line},
+			cli.NewProgress(io.Discard, "test"))
+		if times != len(tt.rates) || !slices.Equal(r.Failed(), tt.failed) {
+			t.Errorf("%s: measured %d times, failed %q, want %d, %q", tt.name, times, r.Failed(), len(tt.rates), tt.failed)
+		}
+		if again := strings.Contains(r.Rows[0].Note, "the first time 0.10"); again != (times > 1) {
+			t.Errorf("%s: the note of %d measurements is %q", tt.name, times, r.Rows[0].Note)
+		}
+	}
+}
+
 // A machine that is too small for a line is reported, and is no failure.
 func TestTooSmall(t *testing.T) {
 	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1)},
@@ -66,8 +104,8 @@ func TestTooSmall(t *testing.T) {
 		t.Errorf("got %+v", rows)
 	}
 	r := Report{Rows: rows}
-	if got := r.Table().Rows; r.Failed() != 0 || len(got) != 1 || !slices.Contains(got[0], "not measured: too small") {
-		t.Errorf("got %q, %d failed", got, r.Failed())
+	if got := r.Table().Rows; len(r.Failed()) != 0 || len(got) != 1 || !slices.Contains(got[0], "not measured: too small") {
+		t.Errorf("got %q, failed: %q", got, r.Failed())
 	}
 }
 

@@ -34,10 +34,10 @@ type Row struct {
 	bound bound
 }
 
-func (r *Row) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
+func (r Row) failed() bool { return r.Error != "" || r.Holds != nil && !*r.Holds }
 
 // verdict returns the text of the row in the column HOLDS.
-func (r *Row) verdict() string {
+func (r Row) verdict() string {
 	switch {
 	case r.Error != "":
 		return "no: " + r.Error
@@ -69,14 +69,22 @@ func (b bound) judge(line string, short bool, m measure) Row {
 	return r
 }
 
-// Failed returns the number of bounds that are not met or could not be measured.
-func (r *Report) Failed() (n int) {
-	for i := range r.Rows {
-		if r.Rows[i].failed() {
-			n++
+// Failed returns the names of the bounds that are not met, and of the lines that failed.
+func (r *Report) Failed() (names []string) {
+	for _, row := range r.Rows {
+		if row.failed() {
+			names = append(names, row.name())
 		}
 	}
-	return n
+	return names
+}
+
+// name returns the text of the row in the column LINE.
+func (r Row) name() string {
+	if r.Measure == "" {
+		return r.Line
+	}
+	return r.Line + ": " + r.Measure
 }
 
 // Table returns the report as a table for people.
@@ -84,11 +92,11 @@ func (r *Report) Table() cli.Table {
 	t := cli.Table{Head: []string{"LINE", "BOUND", "MEASURED", "HOLDS"}}
 	for _, row := range r.Rows {
 		if row.Error != "" {
-			t.Add(row.Line, "", "", row.verdict())
+			t.Add(row.name(), "", "", row.verdict())
 			continue
 		}
 		if row.Measured == nil {
-			t.Add(row.Line, "", row.Note, row.verdict())
+			t.Add(row.name(), "", row.Note, row.verdict())
 			continue
 		}
 		limit := ""
@@ -99,7 +107,7 @@ func (r *Report) Table() cli.Table {
 		if row.Note != "" {
 			measured += " (" + row.Note + ")"
 		}
-		t.Add(row.Line+": "+row.Measure, limit, measured, row.verdict())
+		t.Add(row.name(), limit, measured, row.verdict())
 	}
 	return t
 }

@@ -24,14 +24,10 @@ func startArtemis(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	dir := filepath.Join(at.dir, "broker")
 	create := exec.CommandContext(ctx, filepath.Join(home, "bin", "artemis"), "create", dir,
 		"--user", "tenaq", "--password", "tenaq", "--allow-anonymous", "--silent",
-		"--host", "127.0.0.1", "--default-port", port, "--no-amqp-acceptor",
+		"--host", "127.0.0.1", "--default-port", at.port, "--no-amqp-acceptor",
 		"--no-hornetq-acceptor", "--no-mqtt-acceptor", "--no-stomp-acceptor", "--no-web")
 	if out, err := create.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("artemis create: %w\n%s", err, out)
@@ -48,10 +44,10 @@ func startArtemis(ctx context.Context, at *place) (server, error) {
 			func(context.Context, string) error { return nil }, // by its first message
 			func(string) error { return nil },
 			func(ctx context.Context, queue string, w *bench.Work) (client, error) {
-				return dialArtemis(ctx, port, queue, w)
+				return dialArtemis(ctx, at.port, queue, w)
 			}},
 		p.ready(ctx, func(ctx context.Context) error {
-			c, err := dialArtemis(ctx, port, "ready", &bench.Work{Kind: bench.Send})
+			c, err := dialArtemis(ctx, at.port, "ready", &bench.Work{Kind: bench.Send})
 			if err == nil {
 				c.close()
 			}

@@ -21,12 +21,8 @@ func startNATS(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	config := filepath.Join(at.dir, "nats.conf")
-	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\njetstream { store_dir: %q, sync_interval: always }\n", port, filepath.Join(at.dir, "data"))
+	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\njetstream { store_dir: %q, sync_interval: always }\n", at.port, filepath.Join(at.dir, "data"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -35,7 +31,7 @@ func startNATS(ctx context.Context, at *place) (server, error) {
 		return nil, err
 	}
 	once := func(ctx context.Context, request string, body any) error {
-		c, err := dialNATS(ctx, port, "")
+		c, err := dialNATS(ctx, at.port, "")
 		if err != nil {
 			return err
 		}
@@ -56,7 +52,7 @@ func startNATS(ctx context.Context, at *place) (server, error) {
 				return once(context.Background(), "STREAM.DELETE."+queue, nil)
 			},
 			func(ctx context.Context, queue string, _ *bench.Work) (client, error) {
-				return dialNATS(ctx, port, queue)
+				return dialNATS(ctx, at.port, queue)
 			}},
 		p.ready(ctx, func(ctx context.Context) error { return once(ctx, "INFO", nil) })
 }

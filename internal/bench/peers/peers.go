@@ -40,8 +40,9 @@ var errMissing = errors.New("not installed")
 
 // A place is where a peer is started.
 type place struct {
-	dir string         // its own, which is removed in the end
-	own *bench.Servers // has tenaq, and the server that does nothing
+	dir  string         // its own, which is removed in the end
+	port string         // a free one of loopback
+	own  *bench.Servers // has tenaq, and the server that does nothing
 }
 
 // A server is a peer that runs.
@@ -177,7 +178,11 @@ func (p *Peer) launch(
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return p.start(ctx, &place{dir, own})
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return p.start(ctx, &place{dir, port, own})
 }
 
 // A watched contender names its peer when a round fails, and shows what the peer has printed.

@@ -25,10 +25,6 @@ func startPostgreSQL(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	var as *syscall.Credential
 	if os.Geteuid() == 0 {
 		if as, err = another(at.dir); err != nil {
@@ -45,13 +41,13 @@ func startPostgreSQL(ctx context.Context, at *place) (server, error) {
 	case err != nil:
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	p, err := startAs(at, as, "QUIT", nil, filepath.Join(bin, "postgres"), "-D", "data", "-p", port,
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+	p, err := startAs(at, as, "QUIT", nil, filepath.Join(bin, "postgres"), "-D", "data",
+		"-p", at.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "max_connections=1000")
 	if err != nil {
 		return nil, err
 	}
-	url := "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	url := "postgres://postgres@127.0.0.1:" + at.port + "/postgres?sslmode=disable"
 	once := func(ctx context.Context, sql string) error {
 		c, err := pgx.Connect(ctx, url)
 		if err != nil {

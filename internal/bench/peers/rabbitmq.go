@@ -36,9 +36,9 @@ func startRabbit(ctx context.Context, at *place, get bool) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ports [3]string
-	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+	var more [2]string
+	for i := range more {
+		if more[i], err = freePort(); err != nil {
 			return nil, err
 		}
 	}
@@ -47,8 +47,8 @@ func startRabbit(ctx context.Context, at *place, get bool) (server, error) {
 		return nil, err
 	}
 	p, err := start(at, []string{"HOME=" + at.dir, "RABBITMQ_NODENAME=tenaq-peer@localhost",
-		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + ports[0],
-		"RABBITMQ_DIST_PORT=" + ports[1], "ERL_EPMD_PORT=" + ports[2],
+		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + at.port,
+		"RABBITMQ_DIST_PORT=" + more[0], "ERL_EPMD_PORT=" + more[1],
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_MNESIA_BASE=" + file("data"), "RABBITMQ_LOG_BASE=" + file("logs"),
 		"RABBITMQ_CONFIG_FILE=" + file("none"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + file("none"),
@@ -59,7 +59,7 @@ func startRabbit(ctx context.Context, at *place, get bool) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	url := "amqp://guest:guest@127.0.0.1:" + ports[0] + "/"
+	url := "amqp://guest:guest@127.0.0.1:" + at.port + "/"
 	return &broker{p,
 			func(_ context.Context, queue string) error {
 				return onChannel(url, func(ch *amqp.Channel) error {

@@ -17,17 +17,13 @@ func startRedis(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	p, err := start(at, nil, path, "--bind", "127.0.0.1", "--port", port, "--dir", at.dir,
+	p, err := start(at, nil, path, "--bind", "127.0.0.1", "--port", at.port, "--dir", at.dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "")
 	if err != nil {
 		return nil, err
 	}
 	once := func(ctx context.Context, args ...string) error {
-		c, err := dialRedis(ctx, port, "")
+		c, err := dialRedis(ctx, at.port, "")
 		if err != nil {
 			return err
 		}
@@ -45,7 +41,7 @@ func startRedis(ctx context.Context, at *place) (server, error) {
 			},
 			func(queue string) error { return once(context.Background(), "UNLINK", queue) },
 			func(ctx context.Context, queue string, _ *bench.Work) (client, error) {
-				return dialRedis(ctx, port, queue)
+				return dialRedis(ctx, at.port, queue)
 			}},
 		p.ready(ctx, func(ctx context.Context) error { return once(ctx, "PING") })
 }

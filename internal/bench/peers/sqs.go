@@ -59,16 +59,16 @@ func (e *emulator) contender(_ context.Context, w bench.Work) (bench.Contender, 
 	return bench.New(w)
 }
 
-// startEmulator starts a command that serves SQS on a port of loopback.
+// startEmulator starts a command that serves SQS on the port of its place.
 func startEmulator(
-	ctx context.Context, at *place, env []string, port string, command ...string,
+	ctx context.Context, at *place, env []string, command ...string,
 ) (server, error) {
 	p, err := start(at, env, command...)
 	if err != nil {
 		return nil, err
 	}
 	e := &emulator{p, bench.Endpoint{Region: "us-east-1",
-		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + port, Path: "/"}}}
+		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + at.port, Path: "/"}}}
 	return e, p.ready(ctx, func(ctx context.Context) error {
 		_, err := bench.Call(ctx, e.endpoint, "ListQueues", "{}")
 		return err
@@ -84,13 +84,9 @@ func startElasticMQ(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	return startEmulator(ctx, at, nil, port, java, "-Xmx4g", "-cp", filepath.Join(jars, "*"),
-		"-Drest-sqs.bind-hostname=127.0.0.1", "-Drest-sqs.bind-port="+port,
-		"-Dnode-address.host=127.0.0.1", "-Dnode-address.port="+port,
+	return startEmulator(ctx, at, nil, java, "-Xmx4g", "-cp", filepath.Join(jars, "*"),
+		"-Drest-sqs.bind-hostname=127.0.0.1", "-Drest-sqs.bind-port="+at.port,
+		"-Dnode-address.host=127.0.0.1", "-Dnode-address.port="+at.port,
 		"-Drest-stats.enabled=false", "org.elasticmq.server.Main")
 }
 
@@ -99,14 +95,10 @@ func startFauxqs(ctx context.Context, at *place) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	node := filepath.Join(modules, "node", "bin", "node") // newer than that of the machine
 	if _, err := os.Stat(node); err != nil {
 		return nil, errMissing
 	}
-	return startEmulator(ctx, at, []string{"FAUXQS_PORT=" + port, "FAUXQS_HOST=127.0.0.1",
-		"FAUXQS_LOGGER=false"}, port, node, filepath.Join(modules, "fauxqs", "dist", "cli.js"))
+	return startEmulator(ctx, at, []string{"FAUXQS_PORT=" + at.port, "FAUXQS_HOST=127.0.0.1",
+		"FAUXQS_LOGGER=false"}, node, filepath.Join(modules, "fauxqs", "dist", "cli.js"))
 }

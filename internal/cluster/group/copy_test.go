@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,13 +32,7 @@ func (n *node) copies() bool {
 
 // inRig runs a test in a rig with a queue.
 func inRig(t *testing.T, f func(r *rig)) {
-	seed := proof.Random(t).Uint64()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(seed, 1)))
-		defer r.close()
-		r.create()
-		f(r)
-	})
+	bubble(t, proof.Random(t).Uint64(), func(_ *testing.T, r *rig) { f(r) })
 }
 
 // follower returns a voter that does not lead.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -108,18 +106,104 @@ func (r *rig) consume(a *ledger) (found bool) {
 	return len(received.Messages) > 0
 }
 
+// Calls are sends to a standard queue that are repeated, as an SDK does, until they are answered.
+// Beside it, a schedule ticks.
+type calls struct {
+	sent     map[string]engine.MessageID // by body
+	repeated int                         // further attempts
+}
+
+var (
+	parcels = engine.QueueName{Account: orders.Account, Name: "parcels"}
+	ticks   = engine.QueueName{Account: orders.Account, Name: "ticks"}
+)
+
+func newCalls(r *rig) *calls {
+	for _, create := range []engine.CreateQueue{{Queue: parcels}, {Queue: ticks,
+		Tags: []engine.Tag{{Key: "tenaq:schedule", Value: "@every 1s"}}}} {
+		if _, err := r.do(func() engine.Op {
+			op := create
+			op.NameSet = true
+			return &op
+		}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return &calls{sent: make(map[string]engine.MessageID)}
+}
+
+func (c *calls) send(r *rig) {
+	body, attempts := fmt.Sprint("parcel ", len(c.sent)), 0
+	op, err := r.do(func() engine.Op {
+		attempts++
+		return &engine.SendMessage{Queue: parcels,
+			Draft: engine.NewDraft(engine.Entry{Body: text(body)}),
+			Call:  engine.Invocation{Hash: engine.HashInvocation([]byte(body)), Later: attempts > 1}}
+	})
+	if err != nil {
+		r.t.Errorf("send %s: %v", body, err)
+		return
+	}
+	c.sent[body] = op.(*engine.SendMessage).Sent.ID
+	c.repeated += attempts - 1
+}
+
+// drain ends the schedule and finds each call once, under the id that it was answered, and each
+// tick once. [AGAIN-1, SCHED-6]
+func (c *calls) drain(r *rig) (found int) {
+	if _, err := r.do(func() engine.Op {
+		return &engine.UntagQueue{Queue: ticks, Keys: []string{"tenaq:schedule"}}
+	}); err != nil {
+		r.t.Errorf("end the schedule: %v", err)
+		return found
+	}
+	seen := make(map[string]bool) // calls and ticks
+	for _, queue := range []engine.QueueName{parcels, ticks} {
+		for left := true; left; {
+			op, err := r.do(func() engine.Op {
+				return &engine.ReceiveMessage{Queue: queue, Max: number(10), Visibility: number(43200)}
+			})
+			if err != nil {
+				r.t.Errorf("receive: %v", err)
+				return found
+			}
+			received := op.(*engine.ReceiveMessage).Messages
+			left = len(received) > 0
+			for _, m := range received {
+				content, _ := r.read(m)
+				what := content.Body
+				for _, a := range content.Attributes {
+					if a.Name == "tenaq.tick" {
+						what = a.String
+						found++
+					}
+				}
+				if id, ok := c.sent[what]; seen[what] || ok && id != m.ID {
+					r.t.Errorf("%q is there twice, or not as it was answered", what)
+				}
+				seen[what] = true
+			}
+		}
+	}
+	for body := range c.sent {
+		if !seen[body] {
+			r.t.Errorf("%s is lost", body)
+		}
+	}
+	return found
+}
+
 // What is acknowledged is never lost, whichever node loses power, is cut off, or comes back. FIFO
-// order holds, no message comes again after its delete, and all nodes end with the same rows.
+// order holds, no message comes again after its delete, calls are carried out once however often
+// they are repeated, no tick is sent twice, and all nodes end with the same rows.
 func TestLeadersDie(t *testing.T) {
 	rng := proof.Random(t)
 	var messages, terms int64
+	parcels, repeated, ticks := 0, 0, 0
 	rounds := proof.Count(1, 2, 20, 100)
 	for range rounds {
 		seed := rng.Uint64()
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, rand.New(rand.NewPCG(seed, 1)))
-			defer r.close()
-			r.create()
+		bubble(t, seed, func(t *testing.T, r *rig) {
 			var stop atomic.Bool
 			var clients sync.WaitGroup
 			acknowledged := make([]int64, 4)
@@ -136,6 +220,13 @@ func TestLeadersDie(t *testing.T) {
 			clients.Go(func() {
 				for !stop.Load() {
 					r.consume(a)
+				}
+			})
+			calls := newCalls(r)
+			clients.Go(func() {
+				for !stop.Load() {
+					calls.send(r)
+					time.Sleep(10 * time.Millisecond)
 				}
 			})
 			for i := range 6 {
@@ -174,8 +265,15 @@ func TestLeadersDie(t *testing.T) {
 					empty++
 				}
 			}
+			ticks += calls.drain(r)
+			parcels, repeated = parcels+len(calls.sent), repeated+calls.repeated
 			r.settle()
-			if n := r.leader().store.Load().Bytes(); n != 0 {
+			// The leader itself writes now and then, so an entry may be on its way.
+			kept := func() int { return r.leader().store.Load().Bytes() }
+			for tries := 0; kept() != 0 && tries < 100; tries++ {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if n := kept(); n != 0 {
 				t.Errorf("the leader keeps %d bytes over its rows, want none", n)
 			}
 			for i, n := range acknowledged {
@@ -195,18 +293,16 @@ func TestLeadersDie(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d messages, %d times of leading", messages, terms)
-	if messages < 50*int64(rounds) || terms < 3*int64(rounds) {
-		t.Errorf("%d messages and %d times of leading: too few for a proof", messages, terms)
+	t.Logf("%d messages, %d times of leading; %d calls with %d repeats, %d ticks", messages, terms,
+		parcels, repeated, ticks)
+	if messages < 50*int64(rounds) || terms < 3*int64(rounds) || repeated < rounds || ticks < rounds {
+		t.Errorf("too few for a proof")
 	}
 }
 
 // A node whose rows differ leaves the group with the next entry, and the others go on.
 func TestDifferentRows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		leader := r.leader()
 		wrong := r.nodes[0]
 		if wrong == leader {
@@ -253,10 +349,7 @@ func (n *node) win() {
 // A leader with wrong rows leaves the group before it proposes anything, and the nodes that are
 // right go on.
 func TestLeaderWithWrongRows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		r.send("s", 1)
 		r.settle()
 		wrong := r.follower()
@@ -274,10 +367,7 @@ func TestLeaderWithWrongRows(t *testing.T) {
 // Of two nodes with different rows neither serves, and neither leaves the group: the third one
 // decides when it is back.
 func TestTwoNodesDiffer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		r.send("s", 1)
 		r.settle()
 		wrong, leader := r.follower(), r.leader()
@@ -308,10 +398,7 @@ func TestTwoNodesDiffer(t *testing.T) {
 
 // A leader that cannot reach a majority answers nothing that depends on its lead.
 func TestCutOffLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		old := r.leader()
 		b := old.broker.Load()
 		old.disconnect()
@@ -337,10 +424,7 @@ func TestCutOffLeader(t *testing.T) {
 // A leader forgets what it has proposed in vain: when it leads again, a message that was lost with
 // the lead is not there, and its deduplication ID is unknown.
 func TestOverlayIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		old := r.leader()
 		b := old.broker.Load()
 		old.disconnect()
@@ -374,10 +458,7 @@ func TestOverlayIsForgotten(t *testing.T) {
 
 // A read waits for a majority that knows of no later term than the leader's.
 func TestReadAsksForTerms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		n := r.leader()
 		n.later.Store(1) // as if another leader had been elected while this one was paused
 		answered := make(chan error, 1)
@@ -401,10 +482,7 @@ func TestReadAsksForTerms(t *testing.T) {
 // After all nodes were away for an hour, the first leader's clock is the wall clock: that it
 // applies the end of its log now says nothing about when that was written.
 func TestClockAfterRestartOfAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, rand.New(rand.NewPCG(1, 1)))
-		defer r.close()
-		r.create()
+	bubble(t, 1, func(t *testing.T, r *rig) {
 		r.send("s", 1)
 		receive := func(visibility int64) int {
 			op, err := r.do(func() engine.Op {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -123,6 +124,16 @@ func newRig(t testing.TB, rng *rand.Rand) *rig {
 	}
 	r.start()
 	return r
+}
+
+// bubble runs a test in virtual time, in a rig with a queue.
+func bubble(t *testing.T, seed uint64, test func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, rand.New(rand.NewPCG(seed, 1)))
+		defer r.close()
+		r.create()
+		test(t, r)
+	})
 }
 
 // newMachines returns a rig before anything runs, with one machine more than there will be voters.

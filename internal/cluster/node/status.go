@@ -55,6 +55,10 @@ func (n *Node) Status(ctx context.Context) cluster.Status {
 func (n *Node) memberOf(s raft.Server, r reply) cluster.Member {
 	m := cluster.Member{ID: string(s.ID), Address: string(s.Address),
 		Voter: s.Suffrage == raft.Voter}
+	if errors.Is(r.err, errOtherNode) && r.card.ID == s.ID && r.card.Group == "" && !m.Voter {
+		m.Role, m.Version, m.FreeBytes = cluster.Learner, r.card.Version, r.card.Free
+		return m // it has been admitted and does not know it yet
+	}
 	if r.err != nil {
 		m.Role = cluster.Unreachable
 		do := "start it, or replace it with"

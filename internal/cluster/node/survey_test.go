@@ -136,6 +136,29 @@ func TestTroubles(t *testing.T) {
 	})
 }
 
+// A node that was admitted a moment ago does not know it yet. The status says that it catches up,
+// and not that it is lost and has to be replaced.
+func TestAdmittedMember(t *testing.T) {
+	n := &Node{id: "one"}
+	two := raft.Server{ID: "two", Address: "b:9326", Suffrage: raft.Nonvoter}
+	for _, test := range []struct {
+		what     string
+		server   raft.Server
+		answered card
+		want     cluster.Role
+	}{
+		{"a learner that knows of no cluster", two, card{ID: "two"}, cluster.Learner},
+		{"a learner of another cluster", two, card{ID: "two", Group: "other"}, cluster.Unreachable},
+		{"another node", two, card{ID: "three"}, cluster.Unreachable},
+		{"a voter that knows of no cluster", raft.Server{ID: "two"}, card{ID: "two"}, cluster.Unreachable},
+	} {
+		m := n.memberOf(test.server, reply{card: test.answered, err: errOtherNode})
+		if m.Role != test.want || (m.Trouble == "") != (test.want == cluster.Learner) {
+			t.Errorf("%s: %s, %q, want %s", test.what, m.Role, m.Trouble, test.want)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	r := running(t, 3)
 	var leader *machine
@@ -190,6 +213,21 @@ func TestWatchdog(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := drain(fatal); len(got) != 1 || !strings.Contains(got[0].Error(), "storage hangs") {
 			t.Errorf("a write of 7 s: %v", got)
+		}
+	})
+}
+
+// A process that is stopped for a minute in the middle of a write looks twice: the disk has not
+// hung.
+func TestWatchdogOfStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(timedLog)
+		log.begin()
+		for range 2 {
+			if log.look() {
+				t.Error("the disk is said to hang")
+			}
+			time.Sleep(time.Minute)
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (r *runner) log(n *Notice) {
 		logger = logger.With("message_reason", n.Sample.Reason)
 	}
 	logger.Warn("alarm", "alarm", n.Alarm, "state", n.State, "reason", n.Reason, "commands",
-		n.Commands)
+		n.Commands, "page", n.Page)
 }
 
 // A poster posts to webhooks. Its errors leave out the URL, which may hold a secret.

@@ -32,6 +32,7 @@ type BoardRow struct {
 	Name                       string
 	Target                     string // the dead-letter queue; empty for none
 	FIFO, Dead                 bool   // Dead: dead letters of another queue come here
+	Paused                     bool   // no message of it is delivered
 	Active                     bool   // it has messages, or had an event in the last whole minute
 	Alarms                     int    // that are raised and not silenced
 	Visible, InFlight, Delayed int64
@@ -145,7 +146,7 @@ func (s *sights) board() *Board {
 			b.Rows[dead.row].Dead = true
 		}
 		r := &b.Rows[i]
-		r.Name, r.Target, r.FIFO = q.name, q.target, q.fifo
+		r.Name, r.Target, r.FIFO, r.Paused = q.name, q.target, q.fifo, q.paused
 		if d := q.data; d != nil {
 			g := &d.gauge
 			r.Visible, r.InFlight, r.Delayed, r.AgeMS = g.Visible, g.InFlight, g.Delayed, g.Age
@@ -256,7 +257,7 @@ func (b *Board) sorted(o order) []int32 {
 // A BoardQuery chooses rows of a board.
 type BoardQuery struct {
 	Text string // in the name, whatever its case
-	Only string // dead, alarm, active or fifo; empty for all
+	Only string // dead, alarm, active, fifo or paused; empty for all
 	Sort string // name, or one of boardKeys
 	Desc bool
 	From int // how many rows that match to leave out
@@ -307,6 +308,8 @@ func (r *BoardRow) is(only string) bool {
 		return r.Active
 	case "fifo":
 		return r.FIFO
+	case "paused":
+		return r.Paused
 	}
 	return true
 }

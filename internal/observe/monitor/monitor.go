@@ -79,11 +79,22 @@ type Config struct {
 	// acknowledged: four hours when zero, never when negative. [ALARM-47]
 	Repeat time.Duration
 
+	// Pages is the address of the page of a built-in alarm, with PageKind in place of its kind;
+	// DefaultPages when empty.
+	Pages string
+
 	// Endpoint is added to the commands in notices, unless they find the server without it.
 	Endpoint string
 
 	Logger *slog.Logger // slog.Default() when nil
 }
+
+// PageKind stands for the kind of an alarm in Config.Pages. DefaultPages is the place of the pages
+// in the sources, because the project has no address of its own where they are published.
+const (
+	PageKind     = "{kind}"
+	DefaultPages = "docs/alarms/" + PageKind + ".md"
+)
 
 // A Trouble is something that is wrong with a cluster.
 type Trouble struct {
@@ -130,6 +141,7 @@ func New(cfg Config) (*Monitor, error) {
 	cfg.Minute = cmp.Or(cfg.Minute, time.Minute)
 	cfg.InFlightMax = cmp.Or(cfg.InFlightMax, sqslimits.InFlightMax)
 	cfg.Repeat = cmp.Or(cfg.Repeat, 4*time.Hour)
+	cfg.Pages = cmp.Or(cfg.Pages, DefaultPages)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if cfg.ShippedActions == nil {
 		cfg.ShippedActions = []string{LogAction}
@@ -173,6 +185,39 @@ func (m *Monitor) real(d time.Duration) time.Duration {
 
 // Series returns the data of the metrics. Other packages may put metrics of their own into it.
 func (m *Monitor) Series() *series.Store { return m.series }
+
+// Told is what programs told in a minute, which began at At, in milliseconds.
+type Told struct {
+	At   int64
+	Most float64
+}
+
+// Day is how much of what was told is shown.
+const Day = 24 * time.Hour
+
+// Told returns what was told about a queue or an outbox in each minute of the last time.
+func (m *Monitor) Told(by Teller, name, about string, last time.Duration) (told []Told) {
+	to := m.minute() + series.Minute
+	for _, i := range m.series.Sets(by.Metric(name, about), 60, to-last.Milliseconds(), to) {
+		told = append(told, Told{i.At, i.Set.Max})
+	}
+	return told
+}
+
+// Outboxes returns the names of the outboxes of which relays told in the last day, at most 500. Any
+// client can put metrics, so what cannot be the name of an outbox is left out.
+func (m *Monitor) Outboxes() (names []string) {
+	of := series.Filter{Namespace: string(Relays), Name: DueAge,
+		Since: m.minute() - Day.Milliseconds()}
+	for _, metric := range m.series.List(of) {
+		if len(names) < tellersMax && len(metric.Dimensions) == 1 &&
+			metric.Dimensions[0].Name == boxDimension &&
+			outboxName.MatchString(metric.Dimensions[0].Value) {
+			names = append(names, metric.Dimensions[0].Value)
+		}
+	}
+	return names
+}
 
 // Run watches until ctx is done. Notices that wait then are sent after the next start.
 func (m *Monitor) Run(ctx context.Context) {

@@ -153,7 +153,7 @@ func TestGoodWorker(t *testing.T) {
 }
 
 // A dead letter is told with the reason that its worker has written, and never with its body.
-// [ALARM-45]
+// [ALARM-45, ALARM-53]
 func TestDeadLetterReason(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -179,7 +179,10 @@ func TestDeadLetterReason(t *testing.T) {
 		if strings.Contains(all[0], "secret body") {
 			t.Errorf("the notice has the body: %s", all[0])
 		}
-		for _, part := range []string{"ALARM: orders-dlq/dead-letters", "order-17", "card declined", "tenaq peek orders-dlq --body"} {
+		if n.Page != "docs/alarms/dead-letters.md" {
+			t.Errorf("got the page %q", n.Page)
+		}
+		for _, part := range []string{"ALARM: orders-dlq/dead-letters", "order-17", "card declined", "tenaq peek orders-dlq --body", "\nWhat to do: docs/alarms/dead-letters.md"} {
 			if !strings.Contains(n.Text(), part) {
 				t.Errorf("the text has no %q:\n%s", part, n.Text())
 			}

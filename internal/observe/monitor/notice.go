@@ -33,6 +33,9 @@ type Notice struct {
 	// Commands that show more.
 	Commands []string `json:"commands,omitempty"`
 
+	// Where the page of a built-in alarm is. [ALARM-53]
+	Page string `json:"page,omitempty"`
+
 	undeclared []string // actions that the log replaces
 }
 
@@ -122,7 +125,7 @@ func (m *Monitor) tellOne(ctx context.Context, e *entry) {
 	if len(runs) == 0 {
 		return
 	}
-	n.Commands = m.commands(n.Alarm, n.Queue, n.State)
+	n.Commands, n.Page = m.commands(n.Alarm, n.Queue, n.State), m.page(n.Alarm, n.State)
 	if n.State == alarm.Alarm && n.Queue != "" {
 		n.Sample = m.sampleOf(ctx, &n)
 	}

@@ -61,6 +61,7 @@ type sight struct {
 	row    int    // in sights.sorted
 	target string // where its dead letters go
 	fifo   bool
+	paused bool
 	round  int   // of its last report
 	data   *data // nil when it has none [METRIC-2]
 }
@@ -297,7 +298,7 @@ func (s *sights) see(g *engine.Gauge, now time.Time) {
 			q.data = &data{active: now, unused: true}
 		}
 	}
-	q.round, q.target, q.fifo = s.round, g.DeadLetterTarget, g.FIFO
+	q.round, q.target, q.fifo, q.paused = s.round, g.DeadLetterTarget, g.FIFO, g.Paused
 	if g.Visible+g.InFlight+g.Delayed > 0 {
 		s.begin(q, looked).active = now
 	}

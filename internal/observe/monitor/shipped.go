@@ -64,7 +64,9 @@ const (
 	StepFailed   = "StepFailed"   // of a redriver: 1 when its latest step failed
 	ParkingLot   = "ParkingLot"   // of a queue in which a redriver parks: 1
 	DueAge       = "OldestDueAge" // of a relay, in seconds
-	ParkedRows   = "ParkedRows"   // of a relay
+	ParkedRows   = "ParkedRows"   // of a relay, like the next two
+	PendingRows  = "PendingRows"
+	DueRows      = "DueRows"
 
 	boxDimension = "Outbox" // the dimension of relays
 )
@@ -260,9 +262,9 @@ var templates = []template{
 	},
 	{
 		kind: KindRedriverSilent, says: "its redriver has not reported for ten minutes",
-		told: Redrivers, sign: BreakerState,
+		told: Redrivers, sign: StepFailed,
 		advice:   "It is not running, or cannot reach this server. Dead letters are not redriven. Run tenaq redrive status QUEUE, then restart the redriver.",
-		rule:     silent(Redrivers, BreakerState),
+		rule:     silent(Redrivers, StepFailed),
 		commands: []string{"tenaq redrive status QUEUE"},
 	},
 	{

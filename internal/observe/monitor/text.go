@@ -83,6 +83,9 @@ func (n *Notice) Text() string {
 	for _, c := range n.Commands {
 		b.WriteString("  " + c + "\n")
 	}
+	if n.Page != "" {
+		b.WriteString("What to do: " + n.Page + "\n")
+	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -146,6 +149,18 @@ func (m *Monitor) commands(name, queue string, state alarm.State) (list []string
 		add("tenaq alarms ack "+shellWord(name), true)
 	}
 	return list
+}
+
+// Page returns where the page of an alarm that is raised is, empty if it has none. [ALARM-53]
+func (m *Monitor) Page(s *Status) string { return m.page(s.Name, s.State) }
+
+// page returns where the page of a built-in alarm is, empty for any other alarm. [ALARM-53]
+func (m *Monitor) page(name string, state alarm.State) string {
+	_, t := templateOf(name)
+	if t == nil || state != alarm.Alarm {
+		return ""
+	}
+	return strings.ReplaceAll(m.cfg.Pages, PageKind, string(t.kind))
 }
 
 // Commands about dead letters: the plan for a dead-letter queue, and the list of a parking lot.

@@ -24,7 +24,7 @@ func TestSilentRedriver(t *testing.T) {
 		w.create("orders-dlq")
 		w.minutes(1)
 		for range 15 {
-			w.tells(Redrivers, BreakerState, "orders-dlq", 0)
+			w.tells(Redrivers, StepFailed, "orders-dlq", 0)
 			w.minutes(1)
 		}
 		w.wantChanges("")
@@ -37,7 +37,7 @@ func TestSilentRedriver(t *testing.T) {
 		}
 		w.minutes(200) // it stays silent, and the alarm stays
 		w.wantChanges("orders-dlq/redriver-silent=ALARM")
-		w.tells(Redrivers, BreakerState, "orders-dlq", 0)
+		w.tells(Redrivers, StepFailed, "orders-dlq", 0)
 		w.minutes(1)
 		w.wantChanges("orders-dlq/redriver-silent=ALARM orders-dlq/redriver-silent=OK")
 	})
@@ -87,7 +87,7 @@ func TestToldBeforeRestart(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.minutes(1)
 		for range 5 {
-			w.tells(Redrivers, BreakerState, "orders-dlq", 0)
+			w.tells(Redrivers, StepFailed, "orders-dlq", 0)
 			w.minutes(1)
 		}
 		w.restart()
@@ -103,7 +103,7 @@ func TestRetiredRedriver(t *testing.T) {
 		w.create("orders-dlq")
 		w.minutes(1)
 		for range 3 {
-			w.tells(Redrivers, BreakerState, "orders-dlq", 0)
+			w.tells(Redrivers, StepFailed, "orders-dlq", 0)
 			w.minutes(1)
 		}
 		w.minutes(24 * 60)

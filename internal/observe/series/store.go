@@ -174,7 +174,16 @@ func (s *Store) List(f Filter) []Metric {
 		s.stale = false
 	}
 	var found []Metric
-	for _, t := range s.order {
+	first := 0
+	if f.Namespace != "" {
+		first, _ = slices.BinarySearchFunc(s.order, f.Namespace, func(t *track, name string) int {
+			return cmp.Compare(t.metric.Namespace, name)
+		})
+	}
+	for _, t := range s.order[first:] {
+		if f.Namespace != "" && t.metric.Namespace != f.Namespace {
+			break
+		}
 		if f.means(t) {
 			found = append(found, t.metric)
 		}

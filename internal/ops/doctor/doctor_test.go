@@ -266,7 +266,7 @@ func TestCheckQueueURL(t *testing.T) {
 	there := httptest.NewServer(http.NotFoundHandler())
 	defer there.Close()
 	local := cli.Endpoint{URL: "http://127.0.0.1:1"}
-	check := func(e cli.Endpoint, url string) Finding { return checkQueueURL(t.Context(), e, url, "us-east-1") }
+	check := func(e cli.Endpoint, url string) Finding { return checkQueueURL(t.Context(), e, url) }
 	expect(t, "back", check(local, "http://127.0.0.1:1/000000000000/q"), OK, "lead back")
 	expect(t, "another name of it", check(local, "http://localhost:1/000000000000/q"), OK, "lead back")
 	expect(t, "another server", check(local, there.URL+"/000000000000/q"), Warning, "requests go to")

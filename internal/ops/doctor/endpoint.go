@@ -85,7 +85,7 @@ func (d *Doctor) examineEndpoint(ctx context.Context) {
 		d.find(subject, "queue URLs", unchecked("", "there is no queue whose URL could be checked"))
 		return
 	}
-	d.find(subject, "queue URLs", checkQueueURL(ctx, d.Endpoint, out.QueueUrls[0], d.Region))
+	d.find(subject, "queue URLs", checkQueueURL(ctx, d.Endpoint, out.QueueUrls[0]))
 	d.find(subject, "region", checkRegionOf(regionOfURL(out.QueueUrls[0]), d.Region, "queue URLs"))
 }
 
@@ -314,7 +314,7 @@ func checkCredentials(e cli.Endpoint, key string) Finding {
 
 // checkQueueURL follows a queue URL: many clients send their requests to it instead of the
 // endpoint.
-func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL, region string) Finding {
+func checkQueueURL(ctx context.Context, e cli.Endpoint, queueURL string) Finding {
 	u, err := url.Parse(queueURL)
 	if err != nil || u.Host == "" {
 		return problem("set --public-url of the server", "%q is not a URL", queueURL)

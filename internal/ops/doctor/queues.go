@@ -32,6 +32,7 @@ type Examined struct {
 	times       handlingTimes
 	tags        map[string]string // of a queue of a tenaq server; nil if they cannot be read
 	untold      error             // why they cannot be read
+	held        int               // groups that dead letters hold, at most cli.HeldGroupsMax
 
 	Refused error // why its attributes cannot be read
 }
@@ -77,6 +78,7 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 	d.addTimes(ctx, subject, queues)
 	if d.kind == KindTenaq {
 		addTags(ctx, d.client, queues)
+		d.addHeld(ctx, queues)
 	}
 	for _, q := range queues {
 		q.kind = d.kind
@@ -96,6 +98,9 @@ func (d *Doctor) examineQueues(ctx context.Context, names []string) error {
 		}
 		for _, c := range queueChecks {
 			d.find("queue "+q.Name, c.name, c.check(q))
+		}
+		for _, f := range checkExtensions(q) {
+			d.find("queue "+q.Name, "extensions", f)
 		}
 	}
 	return nil
@@ -259,6 +264,17 @@ func addTags(ctx context.Context, c *cli.Client, queues []*Examined) {
 		})
 	}
 	_ = group.Wait() // each queue has its own error
+}
+
+// addHeld counts the held groups of queues that can have any. Without the right to list groups,
+// there is no finding.
+func (d *Doctor) addHeld(ctx context.Context, queues []*Examined) {
+	v := &cli.V1Client{C: d.client, HTTP: d.HTTP}
+	for _, q := range queues {
+		if q.extensions().HoldGroup {
+			q.held, _ = v.HeldGroups(ctx, q.Name)
+		}
+	}
 }
 
 // LacksAges ends the error for servers that do not report the age of messages.

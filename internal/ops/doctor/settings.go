@@ -10,6 +10,7 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/door/policy"
+	"tenaq/internal/work/extension"
 )
 
 // queueChecks are the checks of each queue. They use only its attributes, so they work on every SQS
@@ -33,7 +34,7 @@ var queueChecks = []struct {
 	{"long polls", checkLongPolls},
 	{"encryption", checkKMS},
 	{"policy", checkPolicy},
-	{"extensions", checkExtensions},
+	{"held groups", checkHeld},
 }
 
 func (q *Examined) setTo(attribute, value string) string {
@@ -153,10 +154,14 @@ func checkRetention(q *Examined) Finding {
 	}
 	longer := q.setTo("MessageRetentionPeriod", "1209600")
 	if q.target != "" {
-		if most := q.maxReceives; visibility*time.Duration(most) >= retention {
-			return problem("lower maxReceiveCount or the visibility timeout, or keep messages for longer: "+longer,
+		if under, says := q.underWay(visibility); under >= retention {
+			lower := "maxReceiveCount or the visibility timeout"
+			if q.extensions().Retry.Base > 0 {
+				lower = "maxReceiveCount, the visibility timeout or " + extension.RetryTag
+			}
+			return problem("lower "+lower+", or keep messages for longer: "+longer,
 				"messages are kept for %s, and %s: they expire before they become dead letters",
-				cli.HumanDuration(retention), receivesTake(most, visibility))
+				cli.HumanDuration(retention), says)
 		}
 	}
 	if retention < time.Hour && !q.IsDead {
@@ -342,10 +347,10 @@ func checkDedup(q *Examined) Finding {
 	if q.target == "" {
 		return fine("%s; a later repeated send is a second message", known)
 	}
-	under := visibility * time.Duration(q.maxReceives)
+	under, says := q.underWay(visibility)
 	figures := map[string]float64{"underWaySeconds": under.Seconds(),
 		"windowSeconds": window.Seconds()}
-	says := receivesTake(q.maxReceives, visibility) + ", and " + known
+	says += ", and " + known
 	if under > window {
 		return warning("let consumers recognize completed work by its key, as claims do: tenaq pipe --records; let producers that replay use the same key, as tenaq outbox does",
 			"%s: a later redrive or replay is a second message", says).with(figures)
@@ -418,11 +423,21 @@ func checkPolicy(q *Examined) Finding {
 	return fine("every condition of the policy can be met")
 }
 
-// receivesTake says how long all receives of a message take.
-func receivesTake(n int, visibility time.Duration) string {
-	if n == 1 {
-		return "1 receive takes " + cli.HumanDuration(visibility)
+// underWay returns how long a message is under way until it has used up its receives, and says so:
+// each takes the visibility timeout, and there is a pause between two.
+func (q *Examined) underWay(visibility time.Duration) (all time.Duration, says string) {
+	n := q.maxReceives
+	all = visibility * time.Duration(n)
+	says = "1 receive takes " + cli.HumanDuration(visibility)
+	if n > 1 {
+		says = fmt.Sprintf("%d receives of %s each take %s", n, cli.HumanDuration(visibility),
+			cli.HumanDuration(all))
 	}
-	return fmt.Sprintf("%d receives of %s each take %s", n, cli.HumanDuration(visibility),
-		cli.HumanDuration(visibility*time.Duration(n)))
+	on := q.extensions()
+	if pauses := time.Duration(on.Pauses(n)) * time.Millisecond; pauses > 0 {
+		all += pauses
+		says += fmt.Sprintf(", with the pauses of %s=%s %s", extension.RetryTag, on.Retry,
+			cli.HumanDuration(all))
+	}
+	return all, says
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,26 +213,83 @@ func TestQueueChecks(t *testing.T) {
 		{"extensions", with(tagged("tenaq:rate", "1/h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:rate=1/h delivers one message in 1 h, and messages are kept for 1 h: most of them expire first"},
 		{"extensions", with(tagged("tenaq:retry", "10s..1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "tenaq:retry=10s..1h waits up to 1 h, and messages are kept for 1 h: they expire before they are tried again"},
 		{"extensions", tagged("tenaq:schedule", "0 3 x x x"), OK, "sends a message at each tick of 0 3 x x x"},
+		{"extensions", tagged("tenaq:paused", "true", "tenaq:schedule", "@every 90s"), Warning, "its schedules go on, and their messages pile up until the end of the pause"},
+		{"extensions", tagged("tenaq:rate", "1/m", "tenaq:schedule.probe", "@every 30s", "tenaq:schedule", "@every 60s", "tenaq:schedule.x", "@hourly"), Warning, "tenaq:rate=1/m delivers at most 1440 messages a day, and 3 schedules send 4344: the queue grows, and messages are late"},
+		{"extensions", tagged("tenaq:rate", "1/h", "tenaq:schedule", "x x x x x"), Warning, "tenaq:rate=1/h delivers at most 24 messages a day, and the schedule sends 1440: "},
+		{"extensions", tagged("tenaq:rate", "1/m", "tenaq:schedule.a", "@every 1m", "tenaq:schedule.b", "@every 1m"), Warning, "2 schedules send 2880: "},
+		{"extensions", tagged("tenaq:rate", "1/h", "tenaq:schedule.a", "@hourly", "tenaq:schedule.b", "@monthly"), Warning, "2 schedules send a little more: "},
+		{"extensions", tagged("tenaq:rate", "1/h", "tenaq:schedule", "@hourly"), OK, ""},
+		{"extensions", tagged("tenaq:rate", "5/h", "tenaq:schedule", "x/10 8-17 x x MON-FRI"), OK, ""},
+		{"extensions", tagged("tenaq:rate", "1/m", "tenaq:schedule.probe", "@every 60s"), OK, ""},
+		{"retention", with(tagged("tenaq:retry", "10m..20m").letters(testQueue("dead"), 4), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3120" }), Problem, "4 receives of 30 s each take 2 min, with the pauses of tenaq:retry=10m..20m 52 min: they expire before they become dead letters"},
+		{"retention", with(tagged("tenaq:retry", "10m..20m").letters(testQueue("dead"), 4), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3660" }), OK, ""},
+		{"retention", with(tagged("tenaq:retry", "10m").letters(testQueue("dead"), 5), func(q *Examined) {
+			q.Attributes["VisibilityTimeout"], q.Attributes["MessageRetentionPeriod"] = "600", "3600"
+		}), Problem, "messages are kept for 1 h, and 5 receives of 10 min each take 50 min, with the pauses of tenaq:retry=10m 1 h 30 min: "},
+		{"duplicates", with(testQueue("orders.fifo").letters(testQueue("dead.fifo"), 5), func(q *Examined) {
+			q.tags = map[string]string{"tenaq:retry": "1h"}
+		}), Warning, "5 receives of 30 s each take 2 min 30 s, with the pauses of tenaq:retry=1h 4 h 2 min 30 s, and a deduplication id is known for 5 min: a later redrive"},
+		{"extensions", tagged("tenaq:retry", "10m").letters(testQueue("dead"), 1), Warning, "tenaq:retry never pauses, because maxReceiveCount is 1"},
+		{"extensions", tagged("tenaq:strict-handles", "true"), OK, "only the newest receipt handle of a message is valid"},
+		{"extensions", with(tagged("tenaq:strict-handles", "true"), func(q *Examined) { q.Attributes["FifoQueue"] = "true" }), Warning, "tenaq:strict-handles has no effect"},
+		{"extensions", tagged("tenaq:delay-max", "90d", "tenaq:dedup-window", "5m"), Warning, "tenaq:dedup-window=5m forgets an id while its message may wait for up to 90 d"},
+		{"extensions", tagged("tenaq:delay-max", "90d", "tenaq:dedup-window", "90d"), OK, ""},
+		{"extensions", tagged("Tenaq:paused", "true"), Warning, "the tag \"Tenaq:paused\" has no effect: the extension is tenaq:paused"},
+		{"extensions", tagged(" tenaq:paused", "true"), Warning, "the tag \" tenaq:paused\" has no effect: the extension is tenaq:paused"},
+		{"extensions", tagged("tenaq.paused", "true"), Warning, "the extension is tenaq:paused"},
+		{"extensions", tagged("Tenaq:schedule.nightly", "@daily"), Warning, "the extension is tenaq:schedule.nightly"},
+		{"extensions", tagged("tenaq", "yes", "priority", "1", "rate", "2", "team.paused", "x", "tenaq.x", "y"), "", ""},
+		{"held groups", testQueue("orders.fifo"), "", ""},
+		{"held groups", with(testQueue("orders.fifo"), func(q *Examined) { q.held = 1 }), Warning, "1 message group waits for dead letters"},
+		{"held groups", with(testQueue("orders.fifo"), func(q *Examined) { q.held = 100 }), Warning, "100 message groups or more wait"},
+		{"extensions", with(tagged("tenaq:retry", "10m..20m").letters(testQueue("dead"), 4), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3060" }), OK, ""},
 		{"extensions", tagged("tenaq:priority", "1m"), OK, "urgent messages come first, and 1 m of waiting is worth one level"},
 		{"extensions", with(tagged("tenaq:priority", "1h"), func(q *Examined) { q.Attributes["MessageRetentionPeriod"] = "3600" }), Warning, "1 h of waiting is worth one level, and messages are kept for 1 h: less urgent ones can expire before their turn"},
 		{"extensions", tagged("tenaq:fifo-on-dead-letter", "hold-group"), Warning, "tenaq:fifo-on-dead-letter has no effect, because the queue has no redrive policy"},
 		{"extensions", tagged("tenaq:fifo-on-dead-letter", "hold-group").letters(testQueue("dead"), 5), OK, "a dead letter holds its message group"},
+		{"extensions", tagged("tenaq:fifo-on-dead-letter", "hold-group").letters(testQueue("orders"), 5), Warning, "tenaq:fifo-on-dead-letter has no effect, because the queue is its own dead-letter queue"},
 		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "2"), OK, "at most 2 messages are in flight; at most 2 messages of a group are in flight"},
 		{"extensions", tagged("tenaq:max-in-flight", "2", "tenaq:max-in-flight-per-group", "3"), Warning, "tenaq:max-in-flight-per-group=3 has no effect, because tenaq:max-in-flight=2 allows fewer"},
 		{"policy", with(testQueue("orders", "Policy", "{}"), ours), NotChecked, "cannot be read"},
 	} {
+		var got []Finding
 		for _, c := range queueChecks {
-			if c.name != test.check {
-				continue
-			}
-			got := c.check(test.q)
-			if got.State != test.want || !strings.Contains(got.Says, test.says) {
-				t.Errorf("%s of %s %v: got %q, %q, want %q with %q", c.name, test.q.Name, test.q.Attributes, got.State, got.Says, test.want, test.says)
-			}
-			if (got.State == Warning || got.State == Problem) && got.Do == "" {
-				t.Errorf("%s: got %q without what to do", c.name, got.Says)
+			if c.name == test.check {
+				got = append(got, c.check(test.q))
 			}
 		}
+		if test.check == "extensions" {
+			if got = checkExtensions(test.q); len(got) == 0 {
+				got = append(got, Finding{})
+			}
+		}
+		if len(got) != 1 || got[0].State != test.want || !strings.Contains(got[0].Says, test.says) {
+			t.Errorf("%s of %s %v %v: got %+v, want %q with %q", test.check, test.q.Name, test.q.Attributes, test.q.tags, got, test.want, test.says)
+		}
+		for _, f := range got {
+			if (f.State == Warning || f.State == Problem) && f.Do == "" {
+				t.Errorf("%s: got %q without what to do", test.check, f.Says)
+			}
+		}
+	}
+}
+
+// Each contradiction is a finding of its own, with its own remedy.
+func TestExtensionFindings(t *testing.T) {
+	q := testQueue("orders.fifo").letters(testQueue("dead.fifo"), 1)
+	q.tags = map[string]string{"tenaq:paused": "true", "tenaq:retry": "10s", "tenaq:strict-handles": "true", "TENAQ:rate": "5"}
+	var got []string
+	for _, f := range checkExtensions(q) {
+		got = append(got, fmt.Sprintf("%s: %s -> %s", f.State, f.Says, f.Do))
+	}
+	want := []string{
+		`warning: the tag "TENAQ:rate" has no effect: the extension is tenaq:rate -> if it is meant: tenaq queue tag orders.fifo tenaq:rate=VALUE; tenaq queue untag orders.fifo "TENAQ:rate"`,
+		`warning: paused: no message is delivered, and messages expire meanwhile -> tenaq queue resume orders.fifo`,
+		`warning: tenaq:strict-handles has no effect, because on a FIFO queue only the newest receipt handle is valid anyway -> tenaq queue untag orders.fifo tenaq:strict-handles`,
+		`warning: tenaq:retry never pauses, because maxReceiveCount is 1: the last attempt before the dead-letter queue has no pause -> raise maxReceiveCount in RedrivePolicy, or: tenaq queue untag orders.fifo tenaq:retry`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
