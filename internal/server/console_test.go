@@ -1,13 +1,19 @@
 package server
 
 import (
+	"bufio"
 	"crypto/tls"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tenaq/internal/door/credentials"
+	"tenaq/internal/kv/pebblekv"
 )
 
 // visit asks for an address as a browser does.
@@ -23,7 +29,7 @@ func visit(t *testing.T, method, url string, header ...string) (status int, body
 		}
 		r.Header.Set(header[i], header[i+1])
 	}
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}).Do(r)
+	res, err := (&http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,5 +211,80 @@ func TestDo(t *testing.T) {
 	}
 	if strings.Count(log, `"action"`) != 7 {
 		t.Errorf("the action log has refusals: %s", log)
+	}
+}
+
+// While every operation of the disk hangs, the console opens, its overview has the numbers that are in
+// memory, and its live stream says how long no commit has reached the disk. [CONSOLE-9]
+func TestConsoleOfAStalledDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: holds a disk for ten seconds")
+	}
+	t.Parallel()
+	cfg := config(t)
+	disk := &faultyDisk{FS: vfs.Default, dir: cfg.DataDir, counts: make(map[string]int)}
+	cfg.store = func(o *pebblekv.Options) { o.FS = disk }
+	s, stop := run(t, cfg)
+	defer func() { _ = stop() }()
+	c := newScriptClient(s.URL())
+	defer c.close()
+	if err := c.sqs("CreateQueue", fields{"QueueName": "orders"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	send := func() error {
+		return c.sqs("SendMessage", fields{"QueueUrl": "orders", "MessageBody": "hello"}, nil)
+	}
+	if err := send(); err != nil {
+		t.Fatal(err)
+	}
+
+	overview := s.URL() + "/v1/queues?sort=trouble&desc=true"
+	shows := func(numbers string) bool {
+		_, body := visit(t, "GET", overview)
+		return strings.Contains(body, numbers)
+	}
+	for !shows(`"visible":1`) {
+		time.Sleep(100 * time.Millisecond)
+	}
+
+	disk.gate.Lock()
+	sent := make(chan error, 1)
+	go func() { sent <- send() }()
+	live, err := http.Get(s.URL() + "/v1/live?queues=orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Body.Close()
+	silence := time.Duration(0)
+	for events := bufio.NewScanner(live.Body); silence < 10*time.Second && events.Scan(); {
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
+			var tick struct{ SilenceMS int64 }
+			if err := json.Unmarshal([]byte(data), &tick); err != nil {
+				t.Fatal(err)
+			}
+			silence = time.Duration(tick.SilenceMS) * time.Millisecond
+		}
+		for url, want := range map[string]string{
+			s.ConsoleURL(): "<noscript>", s.URL() + "/v1/session": `"server":"tenaq"`, overview: `"visible":1`, s.URL() + "/v1/alarms": `"alarms"`,
+		} {
+			if status, body := visit(t, "GET", url); status != 200 || !strings.Contains(body, want) {
+				t.Errorf("%s answers %d without %s: %s", url, status, want, body)
+			}
+		}
+	}
+	if silence < 10*time.Second {
+		t.Errorf("the stream ended after a silence of %v", silence)
+	}
+	select {
+	case err := <-sent:
+		t.Errorf("a send was answered while the disk hung: %v", err)
+	default:
+	}
+	disk.gate.Unlock()
+	if err := <-sent; err != nil {
+		t.Errorf("the send is not answered when the disk is back: %v", err)
+	}
+	for !shows(`"visible":2`) {
+		time.Sleep(100 * time.Millisecond)
 	}
 }
