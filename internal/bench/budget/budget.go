@@ -114,6 +114,10 @@ var Lines = []Line{
 		atMost("more memory", 300, "MiB", 0),
 		atMost("processor", 2, "% of a core", 0),
 	}, 512 << 20, served(measureIdle)},
+	{"live", "sends beside 64 open live streams of the console, against none", []bound{
+		atLeast("send", 0.98, 0.30),
+		atMost("more memory", 32, "MiB", 0),
+	}, 512 << 20, served(measureLive)},
 	{"lists", "pages of 100,000 queues, 10 million messages (short: 1,000, 20,000)", []bound{
 		atMost("queues", 20, "ms", 0),
 		atMost("messages", 20, "ms", 0),
