@@ -122,6 +122,79 @@ func TestLive(t *testing.T) {
 	b.sees("UTC")
 }
 
+// begin is where the first line of a chart begins, as a part of its width.
+const begin = `(() => { const c = document.querySelectorAll(".plot canvas")[%d]; if (!c) return -1;
+	const x = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, near = (p) => [31, 111, 159].every((v, k) => Math.abs(x[p + k] - v) < 25) && x[p + 3] > 200;
+	for (let i = 0; i < c.width; i++) for (let j = 0; j < c.height; j++) if (near(4 * (j * c.width + i))) return i / c.width;
+	return -1 })()`
+
+// The charts of a queue begin with the minutes before the page was opened, and the list shows those
+// of each queue. A time without data is a gap and no zero. [V1-19]
+func TestMinutes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s")
+	// knows waits until the server has some minutes of a queue.
+	knows := func(queue string, minutes int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			var list struct {
+				Queues map[string]struct{ Visible []*float64 }
+			}
+			s.ask("/v1/series?queues="+queue, nil, &list)
+			known := 0
+			for _, v := range list.Queues[queue].Visible {
+				if v != nil {
+					known++
+				}
+			}
+			if known >= minutes {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the server knows %d minutes of %s, want %d", known, queue, minutes)
+			}
+		}
+	}
+	s.create("orders", nil, nil)
+	for i := range 20 {
+		s.send("orders", fmt.Sprint(i), nil)
+	}
+	knows("orders", 3)
+	s.create("mails", nil, nil)
+	knows("mails", 1)
+
+	b := s.open(t, "#/?sort=name")
+	b.until("each queue has its line", `document.querySelectorAll(".spark").length === 2`)
+	if lines := eval[[]float64](b, `[...document.querySelectorAll(".spark path")].map((p) => Number(/^M([0-9]+) [^M]*$/.exec(p.getAttribute("d"))?.[1] ?? -1))`); lines[1] <= 0 || lines[0] <= lines[1] {
+		t.Errorf("the lines of mails and of orders begin at %v", lines)
+	}
+	if label := eval[string](b, `document.querySelectorAll(".spark")[1].getAttribute("aria-label")`); label != "visible: 20, at most 20" {
+		t.Errorf("the line of orders is named %s", label)
+	}
+	b.judged("overview-minutes")
+	b.goTo("#/q/orders")
+	for chart := range 2 {
+		from := fmt.Sprintf(begin, chart)
+		b.until("the chart has its lines", from+" > 0")
+		if got := eval[float64](b, from); got < 0.3 {
+			t.Errorf("chart %d has a line from %.2f of its width, where the server has no data", chart, got)
+		}
+	}
+	b.click("summary", "The numbers as a table")
+	// what is sent now is 0, so it is a minute that has them
+	b.until("the table has the minutes", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0 && r.cells[4].innerText === "20")`)
+	b.until("the table has the gap", `[...document.querySelectorAll(".numbers tbody tr")].at(-1).innerText.match(/–/g).length === 6`)
+	b.judged("queue-minutes")
+	for last, rows := range map[string]int{"24h": 288, "6h": 360} {
+		eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector(".filters select"); s.value = %q; return s.dispatchEvent(new Event("change", {bubbles: true})) })()`, last))
+		b.until("the address has the span", `location.hash === "#/q/orders?last=`+last+`"`)
+		b.until("the table has the span", fmt.Sprintf(`Math.abs(document.querySelectorAll(".numbers tbody tr").length - 5 - %d) <= 5`, rows))
+	}
+	// the chart goes on
+	s.send("orders", "more", nil)
+	b.until("it is counted", `document.querySelectorAll(".legend b")[3].innerText === "21"`)
+}
+
 // A server that dies leaves a banner, and the page is right again by itself when the server is
 // back. [CONSOLE-9]
 func TestRestart(t *testing.T) {

@@ -115,17 +115,23 @@ func (c *call) liveStream(in liveIn) (*liveStream, error) {
 		return nil, sqswire.Errorf(sqswire.InvalidParameterValue,
 			"Only the queues of the server's own account have a live stream: ask GET /v1/queues every few seconds.")
 	}
-	s := &liveStream{c: c, key: c.liveKey(), ticks: make(chan *sample, 1)}
-	for name := range strings.SplitSeq(in.Queues, ",") {
-		if name = strings.TrimSpace(name); name != "" && !slices.Contains(s.queues, name) {
-			s.queues = append(s.queues, name)
-		}
-	}
+	s := &liveStream{c: c, key: c.liveKey(), queues: namesIn(in.Queues),
+		ticks: make(chan *sample, 1)}
 	if len(s.queues) > liveQueues {
 		return nil, sqswire.Errorf(sqswire.InvalidParameterValue,
 			"A stream shows at most %d queues: name fewer, or open a second stream.", liveQueues)
 	}
 	return s, c.live.enter(s)
+}
+
+// namesIn returns the names between the commas of a text, each once.
+func namesIn(text string) (names []string) {
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // liveKey is what a stream counts against.

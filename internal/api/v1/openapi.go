@@ -117,6 +117,9 @@ func (r *route) answer(s *schemas) schema {
 // parameter writes a field of an input as a parameter.
 func (f *field) parameter(s *schemas, t reflect.Type) schema {
 	of := s.of(t)
+	if t == durationType {
+		of = schema{"type": "string", "examples": []string{"90s", "2h"}}
+	}
 	if f.enum != nil {
 		of["enum"] = f.enum
 	}
@@ -128,9 +131,6 @@ func (f *field) parameter(s *schemas, t reflect.Type) schema {
 		if of["type"] == "string" {
 			of["default"] = f.fallback
 		}
-	}
-	if t == durationType {
-		of = schema{"type": "string", "examples": []string{"90s", "2h"}}
 	}
 	return described(schema{"name": f.name, "in": f.in, "required": f.in == "path", "schema": of},
 		f.doc)

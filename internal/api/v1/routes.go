@@ -26,6 +26,9 @@ func init() {
 			summary: "Sign out"},
 		{method: "GET", path: "/live", action: "ListQueues", operation: does((*call).liveStream),
 			summary: "Stream counters once a second, as server-sent events"},
+		{method: "GET", path: "/series", action: "ListQueues", needs: hasAlarms,
+			operation: does((*call).series),
+			summary:   "Show how many messages went through queues, minute by minute"},
 
 		{method: "GET", path: "/queues", action: "ListQueues", operation: does((*call).queues),
 			summary: "List queues with what waits in them"},

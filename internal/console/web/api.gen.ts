@@ -413,6 +413,16 @@ export interface QueueList {
   snapshot?: Snapshot;
 }
 
+export interface QueueSeries {
+  delayed: (number | null)[];
+  deletedPerS: (number | null)[];
+  inFlight: (number | null)[];
+  oldestAgeMs: (number | null)[];
+  receivedPerS: (number | null)[];
+  sentPerS: (number | null)[];
+  visible: (number | null)[];
+}
+
 export interface Rates {
   deletedPerS: number;
   receivedPerS: number;
@@ -520,6 +530,14 @@ export interface ReplaySkips {
   later: number;
   live: number;
   refused: number;
+}
+
+export interface SeriesList {
+  from: string;
+  periodMs: number;
+  periods: number;
+  queues: { [name: string]: QueueSeries };
+  since: string;
 }
 
 export interface Session {

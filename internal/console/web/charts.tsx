@@ -1,46 +1,73 @@
-// The live charts of a queue, and the same numbers as a table.
+// The charts of a queue, minutes first and then live, and the same numbers as a table.
 
 import { Fragment, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Tick } from "./api.gen";
+import type { QueueSeries, SeriesList, Tick } from "./api.gen";
+import { useGet } from "./api";
 import type { Line } from "./chart";
-import { count } from "./format";
-import { points, restarts } from "./live";
-import { Time } from "./parts";
-import { scheme, zone } from "./state";
+import { count, rate } from "./format";
+import { points, restarts, type Point } from "./live";
+import { Choice, Time } from "./parts";
+import { change, has, route, scheme, zone } from "./state";
 
 type Value = (queue: Tick["queues"][string]) => number | undefined;
 interface Shown extends Line {
   value: Value;
+  past: keyof QueueSeries;
 }
 
 const rates: Shown[] = [
-  { name: "sent", color: "--c1", value: (q) => q.sent },
-  { name: "received", color: "--c2", dash: [6, 3], value: (q) => q.received },
-  { name: "deleted", color: "--c3", dash: [2, 3], value: (q) => q.deleted },
+  { name: "sent", color: "--c1", value: (q) => q.sent, past: "sentPerS" },
+  { name: "received", color: "--c2", dash: [6, 3], value: (q) => q.received, past: "receivedPerS" },
+  { name: "deleted", color: "--c3", dash: [2, 3], value: (q) => q.deleted, past: "deletedPerS" },
 ];
 const depths: Shown[] = [
-  { name: "visible", color: "--c1", value: (q) => q.depth?.visible },
-  { name: "in flight", color: "--c2", dash: [6, 3], value: (q) => q.depth?.inFlight },
-  { name: "delayed", color: "--c3", dash: [2, 3], value: (q) => q.depth?.delayed },
+  { name: "visible", color: "--c1", value: (q) => q.depth?.visible, past: "visible" },
+  { name: "in flight", color: "--c2", dash: [6, 3], value: (q) => q.depth?.inFlight, past: "inFlight" },
+  { name: "delayed", color: "--c3", dash: [2, 3], value: (q) => q.depth?.delayed, past: "delayed" },
 ];
+const all = [...rates, ...depths];
 
-function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: string }) {
+// live are the points since the first tick.
+function live(): Point[] {
+  const first = points.peek().findIndex((p) => p.tick);
+  return first < 0 ? [] : points.peek().slice(first);
+}
+
+// ends are when the periods ended that the live numbers do not cover.
+function ends(past: SeriesList | undefined): number[] {
+  if (!past) return [];
+  const from = Date.parse(past.from), until = live()[0]?.at ?? Infinity;
+  return Array.from({ length: past.periods }, (_, i) => from + (i + 1) * past.periodMs).filter((at) => at < until);
+}
+
+const valueOf = (past: SeriesList, queue: string, line: Shown, i: number) => past.queues[queue]?.[line.past][i] ?? null;
+
+// starts are when the server started: as it says itself, and earlier as this page has noticed.
+function starts(past: SeriesList | undefined): number[] {
+  const since = past ? Date.parse(past.since) : Infinity;
+  return [...restarts.peek().filter((at) => at < since), since];
+}
+
+function Chart({ title, lines, queue, past }: { title: string; lines: Shown[]; queue: string; past?: SeriesList }) {
   const into = useRef<HTMLDivElement>(null);
   const [failed, fail] = useState(false);
   const chart = useRef<{ set(data: (number | null)[][]): void; end(): void } | null>(null);
+  const before = useRef(past);
+  before.current = past;
   const data = () => {
-    const all = points.peek();
-    return [all.map((p) => p.at / 1000), ...lines.map((l) => all.map((p) => {
-      const q = p.tick?.queues[queue];
-      return (q && l.value(q)) ?? null;
-    }))];
+    const ticks = live(), minutes = ends(past);
+    return [[...minutes, ...ticks.map((p) => p.at)].map((ms) => ms / 1000), ...lines.map((l) => [
+      ...minutes.map((_, i) => valueOf(past!, queue, l, i)), ...ticks.map((p) => {
+        const q = p.tick?.queues[queue];
+        return (q && l.value(q)) ?? null;
+      })])];
   };
   useEffect(() => {
     let ended = false;
     import("./chart").then(({ draw }) => {
       if (ended || !into.current) return;
-      chart.current = draw(into.current, lines, () => restarts.peek().map((ms) => ms / 1000));
+      chart.current = draw(into.current, lines, () => starts(before.current).map((ms) => ms / 1000));
       chart.current.set(data());
     }, () => fail(true)); // the server is away; browsers do not load a script again that they did not get
     return () => {
@@ -50,7 +77,7 @@ function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: 
     };
   }, [queue, scheme.value, zone.value]);
   const now = points.value;
-  useEffect(() => chart.current?.set(data()), [now]);
+  useEffect(() => chart.current?.set(data()), [now, past]);
   const last = now.findLast((p) => p.tick)?.tick?.queues[queue];
   return <figure class="chart">
     <figcaption>{title}<span class="legend">{lines.map((l) => <span key={l.name} class={"key " + l.color.slice(2)}>
@@ -59,19 +86,31 @@ function Chart({ title, lines, queue }: { title: string; lines: Shown[]; queue: 
   </figure>;
 }
 
+const spans: [string, string][] = [["1h", "the last hour"], ["6h", "6 hours"], ["24h", "24 hours"]];
+
 export function Charts({ queue }: { queue: string }) {
-  const all = points.value.filter((p) => p.tick?.queues[queue]);
+  const kept = has("series", "tenaq:ListQueues"), last = route.value.query.get("last") ?? "1h";
+  const past = useGet<SeriesList>(kept ? "/series" : null, { queues: queue, last }, 30_000).data;
+  const [open, show] = useState(false);
+  const ticks = points.value.filter((p) => p.tick?.queues[queue]);
+  const row = (at: number, cell: (l: Shown) => string | number) => <tr key={at}><td data-name="time"><Time at={at} /></td>
+    {all.map((l) => <td key={l.name} data-name={l.name} class="number">{cell(l)}</td>)}</tr>;
+  const minute = (l: Shown, i: number) => {
+    const n = valueOf(past!, queue, l, i);
+    return n === null ? "–" : l.past.endsWith("PerS") ? rate(n) : count(n);
+  };
   return <Fragment>
+    {kept && <div class="filters"><Choice name="Charts of" value={last} values={spans} set={(v) => change({ last: v === "1h" ? undefined : v })} /></div>}
     <div class="charts">
-      <Chart title="Messages per second" lines={rates} queue={queue} />
-      <Chart title="Where messages are" lines={depths} queue={queue} />
+      <Chart title="Messages per second" lines={rates} queue={queue} past={past} />
+      <Chart title="Where messages are" lines={depths} queue={queue} past={past} />
     </div>
-    <details class="numbers"><summary>The latest numbers as a table</summary>
-      <table class="list"><caption class="hidden">The last ten seconds</caption>
-        <thead><tr><th scope="col">Time</th>{[...rates, ...depths].map((l) => <th key={l.name} scope="col" class="number">{l.name}</th>)}</tr></thead>
-        <tbody>{all.slice(-10).reverse().map((p) => <tr key={p.at}><td data-name="time"><Time at={p.at} /></td>
-          {[...rates, ...depths].map((l) => <td key={l.name} data-name={l.name} class="number">{l.value(p.tick!.queues[queue]) ?? "–"}</td>)}</tr>)}</tbody>
-      </table></details>
-    <p class="dim small">The charts start when you open the page and show up to five minutes. A dashed line marks a restart of the server.</p>
+    <details class="numbers" onToggle={(e) => show(e.currentTarget.open)}><summary>The numbers as a table</summary>
+      {open && <table class="list"><caption class="hidden">The last ten seconds, and the minutes before</caption>
+        <thead><tr><th scope="col">Time</th>{all.map((l) => <th key={l.name} scope="col" class="number">{l.name}</th>)}</tr></thead>
+        <tbody>{ticks.slice(-10).reverse().map((p) => row(p.at, (l) => l.value(p.tick!.queues[queue]) ?? "–"))}
+          {ends(past).map((at, i) => row(at, (l) => minute(l, i))).reverse()}</tbody>
+      </table>}</details>
+    <p class="dim small">{kept && <Fragment>Rates are means of {last === "24h" ? "five minutes" : "a minute"}, and the others the most that there were. </Fragment>}The last five minutes of this page are live, second by second. A line has a gap where the server has no data. A dashed line marks a start of the server.</p>
   </Fragment>;
 }

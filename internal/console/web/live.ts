@@ -57,7 +57,7 @@ async function follow(queue: string, stop: AbortSignal): Promise<number> {
   const own = new AbortController();
   stop.addEventListener("abort", () => own.abort());
   let silent = setTimeout(() => own.abort(), silentMax);
-  let retry = -1;
+  let retry = -1, first = true; // the first tick counts nothing yet
   try {
     const response = await request("/live", { queues: queue }, { signal: own.signal });
     await events(response.body!, (name, data) => {
@@ -77,7 +77,8 @@ async function follow(queue: string, stop: AbortSignal): Promise<number> {
           if (paused.value) break;
           const tick: Tick = JSON.parse(data);
           latest.value = tick;
-          add({ at: Date.parse(tick.at), tick });
+          if (!first) add({ at: Date.parse(tick.at), tick });
+          first = false;
           break;
         }
         case "bye":

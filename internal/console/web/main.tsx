@@ -12,13 +12,12 @@ import { lazy } from "./lazy";
 import { latest, stalled, startLive, streaming } from "./live";
 import { Empty, T } from "./parts";
 import { epoch, go, has, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
-import { DeadQueues } from "./screens/dead";
 import { MessagePage } from "./screens/message";
 import { Overview } from "./screens/overview";
 import { QueuePage } from "./screens/queue";
 import { SignIn } from "./screens/signin";
 
-const Alarms = lazy((m) => m.Alarms), Claims = lazy((m) => m.Claims), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Outboxes = lazy((m) => m.Outboxes), Redrivers = lazy((m) => m.Redrivers), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
+const Alarms = lazy((m) => m.Alarms), Claims = lazy((m) => m.Claims), DeadQueues = lazy((m) => m.DeadQueues), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Outboxes = lazy((m) => m.Outboxes), Redrivers = lazy((m) => m.Redrivers), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
 
 const id = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 

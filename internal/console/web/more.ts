@@ -2,6 +2,7 @@
 
 export { Alarms } from "./screens/alarms";
 export { Claims } from "./screens/claims";
+export { Dead, DeadQueues } from "./screens/dead";
 export { Groups } from "./screens/groups";
 export { Health } from "./screens/health";
 export { History } from "./screens/history";

@@ -263,7 +263,9 @@ func (m *Monitor) look(ctx context.Context) time.Duration {
 			m.judge(ctx, at)
 			m.tell(ctx)
 		}
+		m.seen.Lock()
 		m.sights.minute = at
+		m.seen.Unlock()
 	}
 	m.renewBoard()
 	now := m.Now().UnixMilli()

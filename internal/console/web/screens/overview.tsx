@@ -2,13 +2,13 @@
 
 import { Fragment, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Queue, QueueList, Snapshot } from "../api.gen";
+import type { Queue, QueueList, SeriesList, Snapshot } from "../api.gen";
 import { ask } from "../act";
-import { Failed, get } from "../api";
+import { Failed, get, useGet } from "../api";
 import { cmd, useCommands } from "../commands";
 import { count, plural, rate } from "../format";
 import { Age, Badge, Choice, Count, Empty, Field, Figure, More, QueueLink, Seen, T, useTitle } from "../parts";
-import { can, change, epoch, link, paused, route, visible } from "../state";
+import { can, change, epoch, has, link, paused, route, visible } from "../state";
 import { useNarrow, Virtual } from "../virtual";
 
 const page = 100, every = 5000;
@@ -93,6 +93,38 @@ function usePages(query: { text: string; only: string; sort: string; desc: boole
   return { rows, error, slow, want, hold: (is: boolean) => (held.current = is) };
 }
 
+type Values = (number | null)[];
+
+// useSparks reads the last minutes of the queues that are shown, when the list has come to rest.
+function useSparks(rows: Rows | null) {
+  const [span, set] = useState([0, 40]);
+  const timer = useRef(0), kept = useRef(new Map<string, Values | undefined>());
+  const names: string[] = [];
+  for (let i = span[0]!; rows && i < Math.min(span[1]!, span[0]! + page); i++) {
+    const name = rows.names.get(i);
+    if (name !== undefined) names.push(name);
+  }
+  const list = useGet<SeriesList>(names.length && has("series", "tenaq:ListQueues") ? "/series" : null, { queues: names.sort().join(), last: "30m" }, 60_000).data;
+  if (list && kept.current.size > 2000) kept.current.clear();
+  if (list) for (const name of names) kept.current.set(name, list.queues[name]?.visible);
+  return {
+    of: (name: string) => kept.current.get(name),
+    seen: (from: number, to: number) => {
+      clearTimeout(timer.current);
+      timer.current = setTimeout(() => set((is) => (is[0] === from && is[1] === to ? is : [from, to])), 200);
+    },
+  };
+}
+
+// Spark draws a step for each minute. A gap ends the line.
+function Spark({ values }: { values?: Values }) {
+  const known = values?.filter((v) => v !== null) ?? [];
+  if (!values || known.length === 0) return <span class="dim">–</span>;
+  const most = Math.max(...known), y = (v: number) => (15 - 14 * v / Math.max(most, 1)).toFixed(1);
+  const line = values.map((v, i) => (v === null ? "" : `${(values[i - 1] ?? null) === null ? "M" : "L"}${3 * i} ${y(v)}h3`)).join("");
+  return <svg class="spark" viewBox={`0 0 ${3 * values.length} 16`} role="img" aria-label={`visible: ${count(known.at(-1)!)}, at most ${count(most)}`}><path d={line} /></svg>;
+}
+
 export function Overview() {
   useTitle("Overview");
   const q = route.value.query;
@@ -101,6 +133,7 @@ export function Overview() {
   const desc = sort === "name" ? asc : !asc;
   const { rows, error, slow, want, hold } = usePages({ text, only, sort, desc });
   const small = useNarrow();
+  const sparks = useSparks(rows);
   useCommands([
     cmd("Show all queues and what waits in them", "tenaq", "peek"),
     cmd("List the names of all queues", "tenaq", "queue", "list"),
@@ -138,20 +171,20 @@ export function Overview() {
     {s && s.total === 0 && s.complete && <FirstSteps />}
     {s && s.total > 0 && s.matched === 0 && <Empty>No queue matches. <a href="#/">Show all queues</a>{text && <Fragment>, or <a href={link(["trace", text])}>the life of the work <T text={text} /></a></Fragment>}</Empty>}
     {rows && s!.matched > 0 && <div class="board" onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)}>
-      <Virtual name="Queues" total={s!.matched} seen={want}
+      <Virtual name="Queues" total={s!.matched} seen={(from, to) => { want(from, to); sparks.seen(from, to); }}
         head={<div class="row head" role="rowgroup"><div role="row" class="cells">
           {head("name", "Name", "wide")}{head("visible", "Visible")}{head("inFlight", "In flight")}{head("delayed", "Delayed")}
-          {head("age", "Oldest")}{head("sent", "Sent/s")}{head("deleted", "Deleted/s")}<span role="columnheader">Dead letters</span>
+          {head("age", "Oldest")}{head("sent", "Sent/s")}{head("deleted", "Deleted/s")}<span role="columnheader" class="sparks" title="Visible messages">Last 30 min</span><span role="columnheader">Dead letters</span>
         </div></div>}
         row={(i, top) => {
           const name = rows.names.get(i);
-          return <Row key={name ?? i} queue={name === undefined ? undefined : rows.numbers.get(name)} index={i} top={top} small={small} />;
+          return <Row key={name ?? i} queue={name === undefined ? undefined : rows.numbers.get(name)} index={i} top={top} small={small} spark={name === undefined ? undefined : sparks.of(name)} />;
         }} />
     </div>}
   </Fragment>;
 }
 
-function Row({ queue: q, index, top, small }: { queue?: Queue; index: number; top: number; small: boolean }) {
+function Row({ queue: q, index, top, small, spark }: { queue?: Queue; index: number; top: number; small: boolean; spark?: Values }) {
   const place = { transform: `translateY(${top}px)` };
   if (!q) return <div class="row" style={place} role="row" aria-rowindex={index + 2}><div class="cells"><span role="cell" class="wide dim">…</span></div></div>;
   const dead = q.deadLetters;
@@ -164,6 +197,7 @@ function Row({ queue: q, index, top, small }: { queue?: Queue; index: number; to
     {cell("oldest", <Age ms={q.oldestAgeMs} />)}
     {cell("sent/s", q.rates?.sentPerS ? rate(q.rates.sentPerS) : <span class="dim">0</span>)}
     {cell("deleted/s", q.rates?.deletedPerS ? rate(q.rates.deletedPerS) : <span class="dim">0</span>)}
+    <span role="cell" class="sparks"><Spark values={spark} /></span>
     <span role="cell" class="deads">{dead ? dead.messages
       ? <a class="dead" href={link(["q", dead.queue, "dead"])}>{plural(dead.messages, "dead letter")}</a>
       : <span class="dim">none</span> : <span class="dim">–</span>}</span>

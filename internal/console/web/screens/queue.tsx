@@ -11,12 +11,11 @@ import { lazy } from "../lazy";
 import { latest } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
 import { can, link, route } from "../state";
-import { Dead } from "./dead";
 import { Messages } from "./messages";
 
 const every = 5000;
 
-const Groups = lazy((m) => m.Groups), History = lazy((m) => m.History);
+const Dead = lazy((m) => m.Dead), Groups = lazy((m) => m.Groups), History = lazy((m) => m.History);
 
 export function QueuePage() {
   const [, name = "", tab = ""] = route.value.path;
