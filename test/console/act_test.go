@@ -232,9 +232,9 @@ func TestTriage(t *testing.T) {
 	b.fill("Note", "the bank is back")
 	b.submit()
 	b.sees("left")
-	b.judged("task-running")
-	b.click("button", "Pause")
+	b.click("button", "Pause") // within five seconds, or all have been sent back
 	b.sees("paused")
+	b.judged("task-paused")
 	b.asks("button", "Change the rate", "Rate of")
 	b.fill("Messages per second", "100")
 	b.submit()
