@@ -15,7 +15,7 @@ import (
 // ErrNoEntry is the error for a key without an entry. The key or Config.Prefix may be wrong.
 var ErrNoEntry = errors.New("the ledger has no entry for this key")
 
-// ErrChanged is the error of Reopen and Settle for an entry that changed meanwhile.
+// ErrChanged is the error of a decision about an entry that changed meanwhile.
 var ErrChanged = errors.New("changed meanwhile: look at it again before you decide")
 
 // Entry returns the entry of key, or ErrNoEntry.
@@ -68,7 +68,13 @@ func (l *Ledger) entries(found []records.Record) []Entry {
 // work can be repeated; held by a holder that is known to be dead; completed by mistake. A holder
 // that is still alive loses its claim. Attempts start again.
 func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
-	return l.override(ctx, key, func(s *stored) {
+	return l.ReopenSeen(ctx, Entry{Key: key}, reason)
+}
+
+// ReopenSeen is Reopen for a caller that has looked at the entry first. If the entry has changed
+// since, for example because a worker has claimed the key, it returns ErrChanged.
+func (l *Ledger) ReopenSeen(ctx context.Context, seen Entry, reason string) error {
+	return l.override(ctx, seen, func(s *stored) {
 		s.State, s.Reason, s.Attempts, s.Result = Released, clip.To(reason, reasonMax), 0, nil
 	})
 }
@@ -76,10 +82,15 @@ func (l *Ledger) Reopen(ctx context.Context, key, reason string) error {
 // Settle records a person's decision that the work of a key is done. A holder that is still alive
 // loses its claim.
 func (l *Ledger) Settle(ctx context.Context, key string, result []byte, reason string) error {
+	return l.SettleSeen(ctx, Entry{Key: key}, result, reason)
+}
+
+// SettleSeen is to Settle what ReopenSeen is to Reopen.
+func (l *Ledger) SettleSeen(ctx context.Context, seen Entry, result []byte, reason string) error {
 	if err := checkResult(result); err != nil {
-		return fmt.Errorf("settle %q: %w", key, err)
+		return fmt.Errorf("settle %q: %w", seen.Key, err)
 	}
-	return l.override(ctx, key, func(s *stored) {
+	return l.override(ctx, seen, func(s *stored) {
 		s.State, s.Reason, s.Result = Completed, clip.To(reason, reasonMax), result
 	})
 }
@@ -113,19 +124,24 @@ func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool,
 	return true, nil
 }
 
-// override records a decision about a key.
-func (l *Ledger) override(ctx context.Context, key string, change func(*stored)) error {
-	e, s, err := l.read(ctx, key)
+// override records a decision about the entry that the caller has seen, or about any entry of its
+// key if it has no version.
+func (l *Ledger) override(ctx context.Context, seen Entry, change func(*stored)) error {
+	e, s, err := l.read(ctx, seen.Key)
 	if err != nil {
 		return err
 	}
-	change(&s)
-	s.LeaseMS, s.Unknown = 0, false
-	switch conflict, err := l.replace(ctx, key, e.Version, s); {
+	conflict := seen.Version != 0 && seen.Version != e.Version
+	if !conflict {
+		change(&s)
+		s.LeaseMS, s.Unknown = 0, false
+		conflict, err = l.replace(ctx, seen.Key, e.Version, s)
+	}
+	switch {
 	case conflict:
-		return fmt.Errorf("the claim on %q %w", key, ErrChanged)
+		return fmt.Errorf("the claim on %q %w", seen.Key, ErrChanged)
 	case err != nil:
-		return fmt.Errorf("change the claim on %q: %w", key, err)
+		return fmt.Errorf("change the claim on %q: %w", seen.Key, err)
 	}
 	return nil
 }

@@ -63,6 +63,29 @@ func TestReopenOfWhatChanged(t *testing.T) {
 	})
 }
 
+// A decision about an entry that was seen is about that one: a worker that claims the key after
+// that keeps its claim.
+func TestDecideOnWhatWasSeen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx := t.Context()
+		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
+		must(t, acquire(t, l, "k").Fail(ctx, "no stock"))
+		seen, err := l.Entry(ctx, "k")
+		must(t, err)
+		c := acquire(t, l, "k")
+		for _, err := range []error{l.ReopenSeen(ctx, seen, "x"), l.SettleSeen(ctx, seen, nil, "x")} {
+			if !errors.Is(err, claims.ErrChanged) {
+				t.Errorf("decided about a claim that was not seen: error %v", err)
+			}
+		}
+		must(t, c.Fail(ctx, "still none"))
+		seen, err = l.Entry(ctx, "k")
+		must(t, err)
+		must(t, l.SettleSeen(ctx, seen, []byte("by hand"), "paid in cash"))
+		wantState(t, l, "k", claims.Completed)
+	})
+}
+
 func TestList(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()

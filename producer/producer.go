@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -32,7 +33,8 @@ type Config struct {
 	// Store keeps the registrations. All producers of one queue need the same one.
 	Store records.Store
 
-	// QueueURL is the queue. The name of a FIFO queue ends in .fifo.
+	// QueueURL is the URL of the queue, or the name of a queue in the account of the client, which
+	// SQS takes as well. It is not an ARN. The name of a FIFO queue ends in .fifo.
 	QueueURL string
 
 	// Prefix begins the keys of all registrations; "send/", the name of the queue and "/" when
@@ -81,6 +83,9 @@ func New(cfg Config) (*Producer, error) {
 		return nil, errors.New("producer: Config.Store is missing: set it to the store of the registrations (packages sqliterecords, pgrecords, dynamorecords)")
 	case name == "":
 		return nil, fmt.Errorf("producer: %q is not the URL of a queue: set Config.QueueURL",
+			cfg.QueueURL)
+	case strings.HasPrefix(cfg.QueueURL, "arn:"):
+		return nil, fmt.Errorf("producer: %q is an ARN: set Config.QueueURL to the URL or the name of the queue",
 			cfg.QueueURL)
 	case cfg.Parallel < 0:
 		return nil, fmt.Errorf("producer: Parallel is %d: it must be at least 1", cfg.Parallel)

@@ -440,6 +440,7 @@ func TestNew(t *testing.T) {
 		"no store":           {producer.Config{QueueURL: "q"}, "set it to the store of the registrations"},
 		"no queue":           {producer.Config{}, "set Config.QueueURL"},
 		"no name":            {producer.Config{QueueURL: "http://localhost/1/"}, "set Config.QueueURL"},
+		"an ARN":             {producer.Config{QueueURL: "arn:aws:sqs:us-east-1:000000000000:q"}, "to the URL or the name of the queue"},
 		"negative parallel":  {producer.Config{QueueURL: "q", Parallel: -1}, "at least 1"},
 		"short lease":        {producer.Config{QueueURL: "q", Lease: time.Millisecond}, "too short"},
 		"work forgets":       {producer.Config{QueueURL: "q", Work: work}, "look as if it had never begun"},
@@ -458,6 +459,23 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, row.want)
 		}
 	}
+}
+
+// A queue that is given by its name is the one with its URL, also for the registrations.
+func TestQueueByName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := at(t, "orders.fifo")
+		m := producer.Message{Key: "o-17", Body: "x", Group: "g"}
+		p.url = "orders.fifo"
+		byName, err := p.producer(nil, nil, producer.Config{}).SendOnce(t.Context(), m)
+		must(t, err)
+		p.url = p.server.Queue(t, "orders.fifo")
+		byURL, err := p.producer(nil, nil, producer.Config{}).SendOnce(t.Context(), m)
+		must(t, err)
+		if !byName.New || byURL.New || byURL.MessageID != byName.MessageID {
+			t.Errorf("by name %+v, by URL %+v: want one message, sent by name", byName, byURL)
+		}
+	})
 }
 
 // What the effect depends on is compared: the body and the attributes, and nothing that changes

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"tenaq/claims"
-	"tenaq/records"
 )
 
 // Resend sends the message of a registration again, with its key, generation and deduplication id
@@ -59,44 +58,9 @@ func (p *Producer) Resend(ctx context.Context, r Registration) (Receipt, error) 
 // Between this and the claim, another sender may claim the key. It sends the message, and the claim
 // here is refused. So each version of a registration is reopened once and sent once.
 func (p *Producer) reopen(ctx context.Context, r Registration) (bool, error) {
-	store := &pinned{Store: p.cfg.Store, version: r.entry.Version}
-	ledger, err := p.newLedger(store)
-	if err != nil {
-		return false, err
-	}
-	err = ledger.Reopen(ctx, r.entry.Key, "sent again on purpose, was message "+r.MessageID)
-	if err != nil && store.changed {
+	err := p.ledger.ReopenSeen(ctx, r.entry, "sent again on purpose, was message "+r.MessageID)
+	if errors.Is(err, claims.ErrChanged) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// A pinned is a store for one change of one record. It refuses the change unless the record still
-// has the version that was read.
-type pinned struct {
-	records.Store
-	version records.Version
-	changed bool
-}
-
-// errChanged is the error of reading a record that has changed.
-var errChanged = errors.New("the registration has changed meanwhile")
-
-// Get reads the record if it has the version.
-func (s *pinned) Get(ctx context.Context, key string) (records.Record, error) {
-	r, err := s.Store.Get(ctx, key)
-	if err == nil && r.Version != s.version {
-		s.changed = true
-		return records.Record{}, errChanged
-	}
-	return r, err
-}
-
-// Put writes over the version, and notes a conflict.
-func (s *pinned) Put(ctx context.Context, w records.Write) (records.Record, error) {
-	r, err := s.Store.Put(ctx, w)
-	if _, conflict := errors.AsType[*records.Conflict](err); conflict {
-		s.changed = true
-	}
-	return r, err
 }

@@ -29,7 +29,7 @@ func noCommand(group *cobra.Command, word string) error {
 }
 
 // Wants checks the number of arguments: from low to high, without an upper bound if high is
-// negative. The error shows the usage line.
+// negative. The error shows the usage line. An empty name is often a variable that is not set.
 func Wants(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -40,6 +40,13 @@ func Wants(low, high int) cobra.PositionalArgs {
 		case high >= 0 && len(args) > high:
 			return Usagef("%s does not take %q; usage: %s", cmd.CommandPath(), args[high],
 				cmd.UseLine())
+		}
+		for i, text := range args {
+			words := strings.Fields(cmd.Use)[1:]
+			name := strings.Trim(words[min(i, len(words)-1)], "[].")
+			if text == "" && (i < low || name == "QUEUE") {
+				return Usagef("%s is empty; usage: %s", name, cmd.UseLine())
+			}
 		}
 		return nil
 	}

@@ -37,7 +37,11 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	after, ok := openPlace(q.row.Incarnation, op.After)
+	among := byte(amongMessages)
+	if op.Replay {
+		among = amongOutcomes
+	}
+	after, ok := openPlace(among, q.row.Incarnation, op.After)
 	if !ok {
 		return errValue(op.After, "after", "It is not a place in this queue.")
 	}
@@ -86,7 +90,7 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		return true
 	})
 	if !whole {
-		op.Next = sealPlace(q.row.Incarnation, s.place)
+		op.Next = sealPlace(amongMessages, q.row.Incarnation, s.place)
 	}
 	return nil
 }

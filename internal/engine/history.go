@@ -268,7 +268,7 @@ func (op *History) apply(e *Engine, _ *Command) *Error {
 	if q.past == nil {
 		return errNoHistory(q)
 	}
-	after, ok := openPlace(q.row.Incarnation, op.After)
+	after, ok := openPlace(amongOutcomes, q.row.Incarnation, op.After)
 	switch {
 	case !ok:
 		return errValue(op.After, "after", "It is not a place in this queue.")
@@ -330,7 +330,7 @@ func (h *past) view(incarnation [16]byte, now int64) history.View {
 func ReadHistory(store kv.Store, op *History, fault func(string)) (page []Outcome, next string) {
 	page, after := history.Read(store, &op.View, &op.HistoryQuery, fault)
 	if after != 0 {
-		next = sealPlace(op.View.Incarnation, after)
+		next = sealPlace(amongOutcomes, op.View.Incarnation, after)
 	}
 	return page, next
 }

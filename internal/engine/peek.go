@@ -82,9 +82,9 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	after, ok := openPlace(q.row.Incarnation, op.After)
+	after, ok := openPlace(amongMessages, q.row.Incarnation, op.After)
 	if op.At != "" {
-		if after, ok = openPlace(q.row.Incarnation, op.At); after > 0 {
+		if after, ok = openPlace(amongMessages, q.row.Incarnation, op.At); after > 0 {
 			after, op.Max = after-1, 1
 		}
 	}
@@ -111,7 +111,7 @@ func (op *Peek) apply(e *Engine, _ *Command) *Error {
 			return m.Place != op.At
 		})
 	} else if more {
-		op.Next = sealPlace(q.row.Incarnation, p.place)
+		op.Next = sealPlace(amongMessages, q.row.Incarnation, p.place)
 	}
 	return nil
 }
@@ -256,7 +256,7 @@ func (e *Engine) inForce(h *row.Hold, space, seq uint64) bool {
 func (p *peek) show(m *row.Meta, v *row.Delivery) Peeked {
 	found := Peeked{State: StateVisible, Age: max(p.e.now-m.Sent, 0), VisibleAt: m.Sent,
 		Arrived: m.Arrived, Based: m.Base, Redrives: m.Redrives,
-		Place: sealPlace(p.q.row.Incarnation, m.Seq)}
+		Place: sealPlace(amongMessages, p.q.row.Incarnation, m.Seq)}
 	if v != nil {
 		found.Delivery = p.q.show(m, v)
 		found.VisibleAt, found.LastReceive = v.At, v.LastReceive
@@ -393,29 +393,34 @@ func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 	return fresh > p.e.now
 }
 
-// placeVersion begins every place.
-const placeVersion = 1
+// What begins a place. Messages and outcomes are numbered apart, so a place among the ones is none
+// among the others.
+const (
+	amongMessages = 1
+	amongOutcomes = 2
+)
 
 // sealPlace returns the place behind a message as clients see it. It names the incarnation of the
 // queue, because another queue of the same name numbers its messages from the beginning.
-func sealPlace(incarnation [16]byte, seq uint64) string {
+func sealPlace(among byte, incarnation [16]byte, seq uint64) string {
 	var c row.Codec
-	c.Version(placeVersion)
+	c.Byte(&among)
 	c.ID(&incarnation)
 	c.Uint(&seq)
 	return base64.RawURLEncoding.EncodeToString(c.B)
 }
 
 // openPlace reads a place. The empty one is the front of any queue.
-func openPlace(incarnation [16]byte, place string) (seq uint64, ok bool) {
+func openPlace(among byte, incarnation [16]byte, place string) (seq uint64, ok bool) {
 	if place == "" {
 		return 0, true
 	}
 	b, err := base64.RawURLEncoding.DecodeString(place)
+	var kind byte
 	var of [16]byte
 	c := row.Codec{B: b, Reading: true}
-	c.Version(placeVersion)
+	c.Byte(&kind)
 	c.ID(&of)
 	c.Uint(&seq)
-	return seq, err == nil && c.Done() && of == incarnation && seq < 1<<63
+	return seq, err == nil && c.Done() && kind == among && of == incarnation && seq < 1<<63
 }

@@ -193,6 +193,9 @@ func (e *Engine) headsFrom(
 	return groups, false
 }
 
+// groupPlaceVersion begins every place among groups.
+const groupPlaceVersion = 1
+
 // seal returns the place as clients see it.
 func (p *groupPlace) seal(incarnation [16]byte) string {
 	var c row.Codec
@@ -201,7 +204,7 @@ func (p *groupPlace) seal(incarnation [16]byte) string {
 }
 
 func (p *groupPlace) parts(c *row.Codec, incarnation *[16]byte) {
-	c.Version(placeVersion)
+	c.Version(groupPlaceVersion)
 	c.ID(incarnation)
 	c.Byte(&p.part)
 	c.Int(&p.now, &p.fresh, &p.behind.At)

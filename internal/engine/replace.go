@@ -24,7 +24,7 @@ type Replace struct {
 }
 
 // PlaceOf returns the place of the message of a handle, for a Peek.
-func PlaceOf(h *Handle) string { return sealPlace(h.Incarnation, h.Seq) }
+func PlaceOf(h *Handle) string { return sealPlace(amongMessages, h.Incarnation, h.Seq) }
 
 // Class and Size are those of SendMessage.
 func (op *Replace) Class() Class { return ClassSend }
@@ -43,7 +43,7 @@ func (op *Replace) apply(e *Engine, c *Command) *Error {
 	case op.Park && op.Draft.delay.Set:
 		return errNumber(op.Draft.delay.Value, "delay", "Must be absent with park.")
 	}
-	seq, ok := openPlace(q.row.Incarnation, op.Place)
+	seq, ok := openPlace(amongMessages, q.row.Incarnation, op.Place)
 	if op.Handle.Text == "" && (!ok || seq == 0) {
 		return errValue(op.Place, "place", "It is not the place of a message in this queue.")
 	}

@@ -394,7 +394,7 @@ func (op *CountTask) replay(e *Engine, q *queue, after uint64) *Error {
 	}
 	op.Skips, op.Skipped = r.skips, r.skips.Total()
 	if !whole {
-		op.Next = sealPlace(q.row.Incarnation, r.Place)
+		op.Next = sealPlace(amongOutcomes, q.row.Incarnation, r.Place)
 	}
 	return nil
 }

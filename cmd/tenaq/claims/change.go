@@ -34,8 +34,8 @@ still runs, a holder that is alive loses its claim while another one begins. If
 the work is completed, it is done again.`,
 		Example: `  tenaq claims release order-17 --reason 'the bank knows nothing of it'
   tenaq claims release order-17 --reason 'host w3 is switched off' --force`,
-	}, func(ctx context.Context, l *cli.Ledger, key string) error {
-		return l.Reopen(ctx, key, c.reason)
+	}, func(ctx context.Context, l *cli.Ledger, seen claims.Entry) error {
+		return l.ReopenSeen(ctx, seen, c.reason)
 	})
 }
 
@@ -53,8 +53,8 @@ A key whose lease still runs, or whose work is completed already, is refused
 with exit code 4 unless you add --force.`,
 		Example: `  tenaq claims settle order-17 --reason 'the bank has it' --result '{"charge": "ch_1"}'
   tenaq claims settle order-17 --reason 'done by hand' --result-file charge.json`,
-	}, func(ctx context.Context, l *cli.Ledger, key string) error {
-		return l.Settle(ctx, key, []byte(result), c.reason)
+	}, func(ctx context.Context, l *cli.Ledger, seen claims.Entry) error {
+		return l.SettleSeen(ctx, seen, []byte(result), c.reason)
 	})
 	settle := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ with exit code 4 unless you add --force.`,
 
 func (c *change) command(
 	a *cli.App, f *cli.ClaimsFlags, cmd *cobra.Command,
-	do func(ctx context.Context, l *cli.Ledger, key string) error,
+	do func(ctx context.Context, l *cli.Ledger, seen claims.Entry) error,
 ) *cobra.Command {
 	cmd.Args = cli.Wants(1, 1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,7 +92,7 @@ func (c *change) command(
 				}
 			}
 			if err == nil {
-				err = do(ctx, l, e.Key)
+				err = do(ctx, l, e)
 			}
 			if err != nil {
 				return explain(l, err)

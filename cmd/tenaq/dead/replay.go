@@ -3,6 +3,7 @@ package dead
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -156,9 +157,12 @@ func (f *replayFlags) run(
 	if err != nil {
 		return err
 	}
-	found, err := count[replayCount](ctx, a, v, "count the history of",
-		map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing,
-			"to": cli.QueueNameOf(f.to)}, f.limit)
+	asked := map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing}
+	if f.to != "" {
+		asked["to"] = cli.QueueNameOf(f.to)
+	}
+	in := maps.Clone(asked)
+	found, err := count[replayCount](ctx, a, v, "count the history of", asked, f.limit)
 	switch {
 	case err != nil:
 		return err
@@ -167,9 +171,7 @@ func (f *replayFlags) run(
 	case found.Count == 0:
 		return a.Result(&found, "no messages of %s to replay%s", queue, left(&found))
 	}
-	in := map[string]any{"queue": queue, "do": "replay", "filter": filter,
-		"expected": found.Count, "missing": f.missing, "rate": f.rate, "limit": f.limit,
-		"to": cli.QueueNameOf(f.to), "note": f.note}
+	in["expected"], in["rate"], in["limit"], in["note"] = found.Count, f.rate, f.limit, f.note
 	var t task
 	if err := v.Post(ctx, "replay messages of", queue, "/tasks", in, &t); err != nil {
 		return err

@@ -135,18 +135,22 @@ func (c *call) settleClaim(in settleIn) (*claimView, error) {
 		return nil, err
 	}
 	return c.decide(decideIn{in.Key, in.Ledger, in.Reason, in.Force},
-		func(l *claims.Ledger) error {
-			return l.Settle(c, in.Key, []byte(in.Result), in.Reason)
+		func(l *claims.Ledger, seen claims.Entry) error {
+			return l.SettleSeen(c, seen, []byte(in.Result), in.Reason)
 		})
 }
 
 // reopenClaim answers POST /v1/claims/{key}/reopen. [REC-17]
 func (c *call) reopenClaim(in decideIn) (*claimView, error) {
-	return c.decide(in, func(l *claims.Ledger) error { return l.Reopen(c, in.Key, in.Reason) })
+	return c.decide(in, func(l *claims.Ledger, seen claims.Entry) error {
+		return l.ReopenSeen(c, seen, in.Reason)
+	})
 }
 
 // decide carries out the decision of a person about a key.
-func (c *call) decide(in decideIn, do func(*claims.Ledger) error) (*claimView, error) {
+func (c *call) decide(
+	in decideIn, do func(l *claims.Ledger, seen claims.Entry) error,
+) (*claimView, error) {
 	if strings.TrimSpace(in.Reason) == "" {
 		return nil, errRecord(errors.New("the reason is missing: people who look at the entry later need it"))
 	}
@@ -159,7 +163,7 @@ func (c *call) decide(in decideIn, do func(*claims.Ledger) error) (*claimView, e
 		err = objection(&e)
 	}
 	if err == nil {
-		err = do(l)
+		err = do(l, e)
 	}
 	if err == nil {
 		e, err = l.Entry(c, in.Key)

@@ -177,6 +177,26 @@ func TestDecide(t *testing.T) {
 	})
 }
 
+// A person who settles a key without force takes no claim from a worker that gets it at the same
+// moment. [REC-17]
+func TestDecideWhileClaimed(t *testing.T) {
+	w := newWorld(t)
+	for i := range 300 {
+		key := fmt.Sprint("k", i)
+		first := w.claim(t, "POST", key+"/acquire", `{"owner":"w1","leaseMs":60000}`, 200, "")
+		w.claim(t, "POST", key+"/fail", fmt.Sprintf(`{"fence":%d,"reason":"no stock"}`, first.Fence), 200, "")
+		settled := make(chan int)
+		go func() {
+			status, _ := w.ask("POST", "/v1/claims/"+key+"/settle", "application/json", `{"reason":"by hand"}`)
+			settled <- status
+		}()
+		acquired, _ := w.ask("POST", "/v1/claims/"+key+"/acquire", "application/json", `{"owner":"w2","leaseMs":60000}`)
+		if got := <-settled; got == 200 && acquired == 200 {
+			t.Fatalf("%s: a worker got the claim and a person settled the key", key)
+		}
+	}
+}
+
 // The rights of workers are not enough for what a person decides. [REC-16, REC-17]
 func TestClaimRights(t *testing.T) {
 	key := func(id, allow string) string {

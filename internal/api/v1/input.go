@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -83,7 +84,11 @@ func inputOf(t reflect.Type) *input {
 // read fills an input from a request. It refuses parameters and members that it does not know,
 // because a misspelt one would otherwise be ignored silently.
 func (in *input) read(c *call, into reflect.Value) error {
-	query := c.request.URL.Query()
+	query, err := url.ParseQuery(c.request.URL.RawQuery)
+	if err != nil { // a parameter that cannot be read would be ignored
+		return sqswire.Errorf(sqswire.InvalidParameterValue,
+			"The query of the URL cannot be read: %v.", err)
+	}
 	for name, values := range query { // order does not matter: any of them refuses the request
 		if strings.HasPrefix(name, "X-Amz-") && c.principal.Signed() {
 			continue // of the signature, which has been verified

@@ -14,7 +14,7 @@ type editIn struct {
 	Queue      string                `json:"queue"`
 	Place      string                `json:"place,omitempty" doc:"of the message, from a look at the queue"`
 	Handle     string                `json:"receiptHandle,omitempty" doc:"of a message that the caller has received, in the place of place"`
-	To         string                `json:"to,omitempty" doc:"name of a queue; absent for the source of the message"`
+	To         destination           `json:"to,omitempty" doc:"name of a queue; absent for the source of the message"`
 	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
 	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`
 	Group      string                `json:"group,omitempty" doc:"absent to keep the message group"`
@@ -50,11 +50,11 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 		"sqs:DeleteMessage"); err != nil {
 		return replaced{}, err
 	}
-	if err := c.allowTo(in.To); err != nil {
+	if err := c.allowTo(string(in.To)); err != nil {
 		return replaced{}, err
 	}
-	op := &engine.Replace{Queue: c.queue(in.Queue), Place: in.Place, To: in.To, Park: in.Park,
-		By: c.by()}
+	op := &engine.Replace{Queue: c.queue(in.Queue), Place: in.Place, To: string(in.To),
+		Park: in.Park, By: c.by()}
 	look := &engine.Peek{Queue: op.Queue, At: in.Place, Max: 1}
 	switch {
 	case (in.Place == "") == (in.Handle == ""):

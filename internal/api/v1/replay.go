@@ -25,14 +25,14 @@ func (c *call) allowTask(in *startIn) error {
 		if err := c.allow(in.Queue, c.route.right(), searchHistory); err != nil {
 			return err
 		}
-		return c.allow(cmp.Or(in.To, in.Queue), "sqs:SendMessage")
+		return c.allow(cmp.Or(string(in.To), in.Queue), "sqs:SendMessage")
 	}
 	if err := c.allow(in.Queue, c.route.right(), "sqs:ReceiveMessage",
 		"sqs:DeleteMessage"); err != nil {
 		return err
 	}
 	if in.To != "" || in.Do == works[engine.TaskMove] {
-		return c.allowTo(in.To)
+		return c.allowTo(string(in.To))
 	}
 	return nil
 }

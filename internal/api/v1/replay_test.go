@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,39 @@ func TestReplay(t *testing.T) {
 	})
 }
 
+// Where a page of the history ends is no place among the messages, nor the other way round.
+// [HIST-9, PEEK-5]
+func TestPlacesOfLists(t *testing.T) {
+	w := pastWorld(t)
+	w.do(t, &engine.SendMessage{Queue: engine.QueueName{Account: account, Name: "jobs"},
+		Draft: engine.NewDraft(engine.Entry{Body: engine.Text{Value: "here", Set: true}})})
+	var past outcomeList
+	w.json(t, "GET", "/queues/jobs/history?limit=1", "", 200, &past)
+	var here messageList
+	w.json(t, "GET", "/queues/jobs/messages", "", 200, &here)
+	outcome, message := url.QueryEscape(past.Next), here.Messages[0].Place
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/queues/jobs/history?after=" + outcome, "", 200},
+		{"GET", "/queues/jobs/messages?after=" + outcome, "", 400},
+		{"GET", "/queues/jobs/messages?at=" + outcome, "", 400},
+		{"POST", "/replace", `{"queue":"jobs","to":"lab","place":"` + past.Next + `"}`, 400},
+		{"POST", "/tasks/count", `{"queue":"jobs","do":"replay","after":"` + past.Next + `"}`, 200},
+		{"POST", "/tasks/count", `{"queue":"jobs","after":"` + past.Next + `"}`, 400},
+		{"GET", "/queues/jobs/messages?after=" + message, "", 200},
+		{"GET", "/queues/jobs/history?after=" + message, "", 400},
+		{"POST", "/tasks/count", `{"queue":"jobs","after":"` + message + `"}`, 200},
+		{"POST", "/tasks/count", `{"queue":"jobs","do":"replay","after":"` + message + `"}`, 400},
+	} {
+		status, text := w.ask(tt.method, "/v1"+tt.path, "application/json", tt.body)
+		if status != tt.status || status == 400 && !strings.Contains(text, "not a place in this queue") {
+			t.Errorf("%s %s %s: got %d %s, want %d", tt.method, tt.path, tt.body, status, text, tt.status)
+		}
+	}
+}
+
 // What cannot be is refused. [REPLAY-1, REPLAY-3]
 func TestReplayRefused(t *testing.T) {
 	w := pastWorld(t)
@@ -103,6 +137,9 @@ func TestReplayRefused(t *testing.T) {
 		{"/tasks", `{"queue":"jobs","do":"replay","missing":true,"filter":{"outcome":"deleted"}}`, 400, "completed"},
 		{"/tasks", `{"queue":"jobs","do":"move","to":"lab","missing":true}`, 400, "Only a replay"},
 		{"/tasks", `{"queue":"jobs","do":"replay","to":"nowhere"}`, 400, "no such queue"},
+		{"/tasks", `{"queue":"jobs","do":"replay","to":""}`, 400, "to is empty: name a queue, or leave it out"},
+		{"/tasks/count", `{"queue":"jobs","do":"replay","to":""}`, 400, "to is empty"},
+		{"/replace", `{"queue":"jobs","place":"x","to":""}`, 400, "to is empty"},
 		{"/tasks/count", `{"queue":"jobs","do":"move"}`, 400, "replay"},
 	} {
 		status, text := w.ask("POST", "/v1"+tt.path, "application/json", tt.body)

@@ -66,6 +66,8 @@ func TestInputIsRefused(t *testing.T) {
 		{"GET", "/v1/queues?limit=x", "", "", 400, "a number from 1 to 100"},
 		{"GET", "/v1/queues?limit=9999999999999999999", "", "", 400, "a number from 1 to 100"},
 		{"GET", "/v1/queues?limit=1&limit=2", "", "", 400, "given more than once"},
+		{"GET", "/v1/claims?state=held&prefix=%zz", "", "", 400, "cannot be read"},
+		{"GET", "/v1/claims?prefix=a;state=held", "", "", 400, "cannot be read"},
 		{"GET", "/v1/queues?what=1", "", "", 400, "The parameter what is unknown"},
 		{"GET", "/v1/queues?queue=x", "", "", 400, "The parameter queue is unknown"},
 		{"GET", "/v1/queues?X-Amz-Date=x", "", "", 400, "The parameter X-Amz-Date is unknown"},

@@ -45,6 +45,20 @@ func (p *part) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// A destination is the name of a queue to which messages go. Without one they go to another queue
+// than an empty one means.
+type destination string
+
+func (d *destination) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, (*string)(d)); err != nil {
+		return err
+	}
+	if *d == "" {
+		return errors.New("to is empty: name a queue, or leave it out")
+	}
+	return nil
+}
+
 // ofEngine returns the filter as the engine has it.
 func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 	if f.ID != "" {
@@ -221,19 +235,19 @@ func (c *call) tasks(in tasksIn) (taskList, error) {
 }
 
 type startIn struct {
-	Queue    string `json:"queue"`
-	Do       string `json:"do" enum:"move,delete,park,replay"`
-	To       string `json:"to,omitempty" doc:"name of a queue; absent to move each message to its source, and to replay to the queue itself"`
-	Filter   filter `json:"filter,omitzero" doc:"absent for every message"`
-	Missing  bool   `json:"missing,omitempty" doc:"replay only what was never completed"`
-	Rate     int64  `json:"rate,omitempty" range:"0,10000" doc:"messages a second; 0 for no limit"`
-	Limit    int64  `json:"limit,omitempty" doc:"messages that it takes at most; 0 for all"`
-	Expected int64  `json:"expected,omitempty" doc:"messages, for the progress"`
-	Confirm  int64  `json:"confirm,omitempty" doc:"messages that a delete removes at most"`
-	Note     string `json:"note,omitempty" doc:"why, at most 500 bytes"`
-	Order    string `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it takes first; absent for oldest"`
-	Delay    *int64 `json:"delayMs,omitempty" doc:"until a moved message can be received, at most 900000; absent for the delay of its queue"`
-	Edit     edit   `json:"edit,omitzero" doc:"what changes in each moved message; absent for nothing"`
+	Queue    string      `json:"queue"`
+	Do       string      `json:"do" enum:"move,delete,park,replay"`
+	To       destination `json:"to,omitempty" doc:"name of a queue; absent to move each message to its source, and to replay to the queue itself"`
+	Filter   filter      `json:"filter,omitzero" doc:"absent for every message"`
+	Missing  bool        `json:"missing,omitempty" doc:"replay only what was never completed"`
+	Rate     int64       `json:"rate,omitempty" range:"0,10000" doc:"messages a second; 0 for no limit"`
+	Limit    int64       `json:"limit,omitempty" doc:"messages that it takes at most; 0 for all"`
+	Expected int64       `json:"expected,omitempty" doc:"messages, for the progress"`
+	Confirm  int64       `json:"confirm,omitempty" doc:"messages that a delete removes at most"`
+	Note     string      `json:"note,omitempty" doc:"why, at most 500 bytes"`
+	Order    string      `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it takes first; absent for oldest"`
+	Delay    *int64      `json:"delayMs,omitempty" doc:"until a moved message can be received, at most 900000; absent for the delay of its queue"`
+	Edit     edit        `json:"edit,omitzero" doc:"what changes in each moved message; absent for nothing"`
 }
 
 // startTask answers POST /v1/tasks. [TASK-1]
@@ -248,7 +262,7 @@ func (c *call) startTask(in startIn) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	op := &engine.StartTask{Queue: c.queue(in.Queue), To: in.To, Filter: f,
+	op := &engine.StartTask{Queue: c.queue(in.Queue), To: string(in.To), Filter: f,
 		Work: engine.TaskWork(slices.Index(works, in.Do)), Rate: in.Rate, Most: in.Limit,
 		Expected: in.Expected, Confirm: in.Confirm, Missing: in.Missing, By: c.by(),
 		Note: in.Note, Newest: in.Order == newest, Edit: in.Edit.ofEngine()}
@@ -267,14 +281,14 @@ func (c *call) startTask(in startIn) (task, error) {
 }
 
 type countIn struct {
-	Queue  string `json:"queue"`
-	Filter filter `json:"filter,omitzero"`
-	After  string `json:"after,omitempty" doc:"next of the count before"`
-	Limit  int64  `json:"limit,omitempty" doc:"the count ends at this number of messages"`
-	Back   bool   `json:"back,omitempty" doc:"count for a move of each message to its source"`
-	To     string `json:"to,omitempty" doc:"count for a move of all messages to this queue, or a replay"`
-	Order  string `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it counts and shows first"`
-	Edit   edit   `json:"edit,omitzero" doc:"show the samples as this edit leaves them; without to, for a move of each message to its source"`
+	Queue  string      `json:"queue"`
+	Filter filter      `json:"filter,omitzero"`
+	After  string      `json:"after,omitempty" doc:"next of the count before"`
+	Limit  int64       `json:"limit,omitempty" doc:"the count ends at this number of messages"`
+	Back   bool        `json:"back,omitempty" doc:"count for a move of each message to its source"`
+	To     destination `json:"to,omitempty" doc:"count for a move of all messages to this queue, or a replay"`
+	Order  string      `json:"order,omitempty" enum:"oldest,newest" doc:"which messages it counts and shows first"`
+	Edit   edit        `json:"edit,omitzero" doc:"show the samples as this edit leaves them; without to, for a move of each message to its source"`
 
 	Do      string `json:"do,omitempty" enum:"replay" doc:"count for a replay"`
 	Missing bool   `json:"missing,omitempty" doc:"of what was never completed"`
@@ -318,12 +332,12 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		return count, err
 	}
 	if in.To != "" {
-		if err := c.allowTo(in.To); err != nil {
+		if err := c.allowTo(string(in.To)); err != nil {
 			return count, err
 		}
 	}
 	op := &engine.CountTask{Queue: c.queue(in.Queue), Filter: f, After: in.After,
-		Most: in.Limit, Back: in.Back, To: in.To, Newest: in.Order == newest,
+		Most: in.Limit, Back: in.Back, To: string(in.To), Newest: in.Order == newest,
 		Edit: in.Edit.ofEngine(), Replay: in.Do != "", Missing: in.Missing}
 	if in.Limit < 0 {
 		return count, errValue("limit", strconv.FormatInt(in.Limit, 10), "a number of messages")
