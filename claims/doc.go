@@ -1,6 +1,7 @@
-// Package claims keeps two processes from doing one piece of work at the same time, or again after
-// it is done. Queues that deliver at least once need that: when a visibility timeout expires, a
-// worker dies or a dead letter is brought back, a second worker receives the same work.
+// Package claims keeps two processes from doing the same work at the same time, and keeps completed
+// work from being done again. Queues that deliver at least once need this: when a visibility
+// timeout expires, a worker dies or a dead letter is brought back, a second worker receives the
+// same work.
 //
 // A Ledger gives out claims on keys. It keeps one record per key in a records.Store:
 //
@@ -26,12 +27,11 @@
 //
 //   - At most one claim on a key is current. Its fence is a number that is larger than that of
 //     every earlier claim on the key. The ledger refuses every write of an earlier holder with
-//     ErrLost. Other systems can refuse the rest: they remember the largest fence that they have
-//     seen.
+//     ErrLost. Other systems can do the same by remembering the largest fence that they have seen.
 //   - Busy and done are different answers. Busy means that a holder may be working: bring the
 //     message back later. Done means that the work is recorded as completed: delete the message.
-//   - When a holder dies, another one can take over the claim after the lease expires. It is then
-//     unknown how far the work came. Config.Lost decides what happens.
+//   - When a holder dies, another one can take over the claim after the lease expires. How far the
+//     work got is then unknown. Config.Lost decides what happens.
 //   - A holder that cannot reach the store stops in time. The context of Hold ends, by the
 //     monotonic clock of its process, before another holder can take over. That clock stops while a
 //     machine is suspended; then only the fence protects.
@@ -40,7 +40,7 @@
 // What it cannot do: make an effect happen exactly once in a system that accepts neither an
 // idempotency key nor a fence. Pass EffectKey to a system that accepts an idempotency key.
 //
-// If the store has no clock (DynamoDB), one look does not show how old a claim is. A ledger then
-// takes over a claim only after it has seen it unchanged for a whole lease, so a take-over needs
-// two attempts with the same Ledger.
+// If the store has no clock (DynamoDB), a single read does not show how old a claim is. A ledger
+// then takes over a claim only after it has seen it unchanged for a whole lease, so a take-over
+// needs two attempts with the same Ledger.
 package claims

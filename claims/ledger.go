@@ -299,7 +299,7 @@ func (l *Ledger) decide(ctx context.Context, c *Claim, before *Entry) (*Claim, e
 // ask calls Config.Lost while it renews the lease.
 func (c *Claim) ask(ctx context.Context, before Entry) (Decision, error) {
 	held, stop := c.Hold(ctx)
-	defer stop() // also after a panic, or the claim would be renewed for ever
+	defer stop() // even after a panic, or the claim would be renewed forever
 	decision, err := c.ledger.cfg.Lost(held, before)
 	if err == nil && decision.state == "" && context.Cause(held) == ErrLost {
 		err = ErrLost // the decision took so long that the claim is gone
@@ -333,7 +333,7 @@ const (
 )
 
 // put writes, and retries after an error that leaves the outcome open. If the record has the nonce
-// of the write, the write took effect, whatever the store answered.
+// of the write, the write took effect, regardless of the store's answer.
 func (l *Ledger) put(
 	ctx context.Context, put putter, w records.Write, nonce string,
 ) (r records.Record, err error) {

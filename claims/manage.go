@@ -15,8 +15,8 @@ import (
 // ErrNoEntry is the error for a key without an entry. The key or Config.Prefix may be wrong.
 var ErrNoEntry = errors.New("the ledger has no entry for this key")
 
-// ErrChanged is the error of a decision about an entry that changed meanwhile.
-var ErrChanged = errors.New("changed meanwhile: look at it again before you decide")
+// ErrChanged is the error of a decision about an entry that has changed in the meantime.
+var ErrChanged = errors.New("has changed in the meantime: look at it again before you decide")
 
 // Entry returns the entry of key, or ErrNoEntry.
 func (l *Ledger) Entry(ctx context.Context, key string) (Entry, error) {

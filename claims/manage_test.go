@@ -56,7 +56,7 @@ func TestReopenOfWhatChanged(t *testing.T) {
 			time.Sleep(time.Second)
 			must(t, c.Complete(ctx, nil))
 		}()
-		if err := slow.Reopen(ctx, "k", "looks dead"); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		if err := slow.Reopen(ctx, "k", "looks dead"); err == nil || !strings.Contains(err.Error(), "changed in the meantime") {
 			t.Errorf("reopened what was completed meanwhile: error %v", err)
 		}
 		wantState(t, l, "k", claims.Completed)

@@ -25,14 +25,14 @@
 //     with its hash. Storing a body again is harmless.
 //   - A pointer is followed only into the stores of the Config, under Config.Prefix, and to a body
 //     of at most Config.BodyMax bytes. Otherwise, any sender of a message could make a consumer
-//     read whatever the credentials of the consumer can reach.
+//     read anything that the consumer's credentials can reach.
 //
 // What it leaves to others:
 //
-//   - Access control. A sender may name every body under the prefix, and a consumer that deletes
+//   - Access control. A sender may name any body under the prefix, and a consumer that deletes
 //     bodies will delete it. Users who must not read each other's messages need different buckets
 //     or prefixes.
 //   - Removing bodies. Only Delete removes them. Use an expiry rule of the store: longer than the
-//     retentions of the queue, of its dead-letter queue and of whatever sends messages again, taken
-//     together.
+//     retentions of the queue, of its dead-letter queue and of anything that sends messages again,
+//     taken together.
 package offload

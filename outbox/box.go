@@ -132,4 +132,4 @@ func (f *ForeignTable) Error() string {
 }
 
 // ErrSchema is the error of a Box whose tables are missing or have another version.
-var ErrSchema = errors.New("the tables of the outbox are not as this program needs them: run its Migrate, or \"tenaq outbox init\"")
+var ErrSchema = errors.New("the tables of the outbox do not match this program: run its Migrate, or \"tenaq outbox init\"")

@@ -57,7 +57,7 @@ type Config struct {
 	// usually wakes it earlier.
 	Poll time.Duration
 
-	// Keep is how long sent rows are kept: 30 days when zero, for ever when negative.
+	// Keep is how long sent rows are kept: 30 days when zero, forever when negative.
 	Keep time.Duration
 
 	Events Events

@@ -22,12 +22,12 @@
 //
 // What it guarantees, on every SQS:
 //
-//   - The message of a committed row is sent at least once, whatever process dies. The message of a
-//     row that was rolled back is never sent. No row is skipped because an older transaction
-//     committed after a younger one: relays lease rows, and keep no position in the table.
+//   - The message of a committed row is sent at least once, no matter which process dies. The
+//     message of a row that was rolled back is never sent. No row is skipped when transactions
+//     commit out of order: relays lease rows, and keep no position in the table.
 //   - Every send of a row has the same deduplication id, and the same key in the attribute by which
 //     package worker recognizes work. A FIFO queue drops a second send within five minutes. A
-//     worker with a ledger does the work once, however late the second send arrives.
+//     worker with a ledger does the work once, no matter how late the second send arrives.
 //   - Rows of one group are sent in the order of their commits. A row that cannot be sent delays
 //     only its own group. After its last attempt it is set aside, with the reason.
 //   - Any number of relays may run. Each row is leased to one of them. A relay that cannot be sure
@@ -44,7 +44,7 @@
 // The receiving side is package worker/pginbox: the work of a message, the record that it is done,
 // and the messages that follow are one transaction.
 //
-// The order of a group rests on a lock that an INSERT holds until its transaction ends. Two
-// transactions that write rows of the same group run one after the other from that INSERT on. The
-// lock is taken for rows with a group_id, and for rows of queues whose names end in .fifo.
+// The order of a group rests on a lock that an INSERT holds until its transaction ends. From that
+// INSERT on, two transactions that write rows of the same group run one after the other. The lock
+// is taken for rows with a group_id, and for rows of queues whose names end in .fifo.
 package outbox

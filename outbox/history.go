@@ -58,8 +58,8 @@ var (
 	// ErrSource: the condition or the query of a source does not work, or does not return messages.
 	ErrSource = errors.New("correct the source of the replay")
 
-	// ErrNoReplay: there is no replay of that number.
-	ErrNoReplay = errors.New("there is no replay of that number")
+	// ErrNoReplay: there is no replay with that number.
+	ErrNoReplay = errors.New("there is no replay with that number")
 )
 
 // A Source says what to replay: messages that were sent, selected by time and content, or the
@@ -138,7 +138,7 @@ const (
 	Cancelled ReplayState = "cancelled"
 )
 
-// A Replay is the record of a replay, which is kept for ever.
+// A Replay is the record of a replay, which is kept forever.
 type Replay struct {
 	Number  int64       `json:"-"`
 	Version int64       `json:"-"` // raised with every change

@@ -1,6 +1,6 @@
-// Package producer registers a piece of work once and sends its message once, however often it is
-// asked to: by a batch that runs again the next day, by two schedulers, by a process that died
-// half-way.
+// Package producer registers a piece of work once and sends its message once, no matter how often
+// it is asked to: by a batch that runs again the next day, by two schedulers, or by the successor
+// of a process that died halfway.
 //
 //	p, err := producer.New(producer.Config{Client: client, Store: store, QueueURL: url})
 //	receipt, err := p.SendOnce(ctx, producer.Message{
@@ -21,12 +21,12 @@
 //   - A producer that dies between registering and sending loses nothing. The next SendOnce of the
 //     key, or a Resend of what Stuck finds, sends the message after the lease of the dead producer
 //     has expired, by default 30 s.
-//   - A key stands for the message that was registered first. Every later call sends that one. A
-//     caller that brings another body or other attributes gets ErrDiffers, and its message is never
-//     sent. Trace context (traceparent, tracestate, baggage), the group and the delay are not
+//   - A key stands for the message that was registered first. Every later call sends that message.
+//     A caller that passes another body or other attributes gets ErrDiffers, and its message is
+//     never sent. Trace context (traceparent, tracestate, baggage), the group and the delay are not
 //     compared.
-//   - A send that SQS refuses leaves nothing behind: the key is as free as before.
-//   - Every message carries its key and generation in an attribute. By it, package worker
+//   - A send that SQS refuses leaves nothing behind: the key can be used again.
+//   - Every message carries its key and generation in an attribute, by which package worker
 //     recognizes the work after SQS has forgotten the deduplication id.
 //
 // What it cannot do: know the outcome of a request that was never answered. Such a send is unknown

@@ -13,13 +13,12 @@
 //
 // What it guarantees:
 //
-//   - Queues behave as those of "tenaq serve": the rules, the errors and the limits are the same
-//     code.
-//   - In a bubble of package testing/synctest the server lives by the clock of the bubble, so
-//     delays, visibility timeouts and retention pass at once. No network is used, and no goroutine
-//     is left at the end of the test.
-//   - Outside of a bubble the server listens on a port of its own on the loopback interface, so
-//     other processes and clients in other languages can use it.
+//   - Queues behave like those of "tenaq serve": rules, errors and limits are the same code.
+//   - In a bubble of package testing/synctest, the server uses the clock of the bubble, so delays,
+//     visibility timeouts and retention pass instantly. No network is used, and no goroutine is
+//     left at the end of the test.
+//   - Outside a bubble, the server listens on a port of its own on the loopback interface, so other
+//     processes and clients in other languages can use it.
 //   - Servers share nothing. Tests with one server each may run in parallel.
 //
 // What it leaves to others: credentials are accepted and not checked, nothing is stored on disk,
@@ -64,7 +63,7 @@ const (
 	Region  = "us-east-1"
 )
 
-// A Server is a queue server that lives as long as its test.
+// A Server is a queue server that runs until its test ends.
 type Server struct {
 	// Client sends requests to the server, each of them once.
 	Client *sqs.Client

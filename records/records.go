@@ -1,18 +1,18 @@
-// Package records is a small store of records with compare-and-swap and expiry. It is shared by
-// everything that must remember something between two processes: claims, circuit breakers,
-// redrives, registered sends.
+// Package records is a small store of records with compare-and-swap and expiry. Everything that
+// processes must remember together is kept in one: claims, circuit breakers, redrives, registered
+// sends.
 //
-// It holds only the contract. The backends are packages of their own: sqliterecords for one
+// This package holds only the contract. The backends are separate packages: sqliterecords for one
 // machine, serverrecords for a tenaq server, pgrecords for PostgreSQL, dynamorecords for DynamoDB.
-// All pass the suite in recordstest.
-// For a program, they differ in one thing: whether the backend has a clock (Record.Age).
+// All pass the suite in recordstest. For a program, they differ in one thing: whether the backend
+// has a clock (Record.Age).
 //
 // What a Store guarantees:
 //
-//   - A write is conditional on the version of the record, in one atomic step of the backend. Of
-//     any number of writers that name the same version, one succeeds. The others get the current
+//   - A write is conditional on the version of the record, in one atomic step of the backend. If
+//     several writers name the same version, one of them succeeds. The others get the current
 //     record in their error, without another read.
-//   - The versions of a key rise for ever: over deletes, expiry, restarts of the backend and new
+//   - The versions of a key always rise: across deletes, expiry, restarts of the backend and new
 //     records under the same key. So a version is a fencing token: a system that has seen a larger
 //     one can refuse a smaller one. A version is close to the time of the backend in microseconds.
 //   - An answered write is durable. A call that returned an error other than ErrNotFound or
@@ -72,8 +72,8 @@ type Write struct {
 	// If is the version that the record must have. Zero means that there must be no record.
 	If Version
 
-	// TTL is the lifetime of the record; zero for ever. It is rounded up to the resolution of the
-	// backend, at most a second.
+	// TTL is the lifetime of the record; zero means forever. It is rounded up to the resolution of
+	// the backend, at most a second.
 	TTL time.Duration
 
 	// Labels describe the value to people and to queries. DynamoDB stores them as attributes beside

@@ -19,18 +19,18 @@
 // What it guarantees:
 //
 //   - No message is lost: at every moment it is in the dead-letter queue, in its own queue or in
-//     the parking lot. A tenaq server moves it in one step, so it is in one of them, and keeps its
-//     lineage. On any other server, a redriver that dies between sending and deleting leaves the
-//     message in two of them. The next step sends it again under the same deduplication id, and the
-//     work has the same key, so it is done once.
-//   - A failing consumer gets a rest. Only the processing of a redriven message is a success, not
-//     that SQS accepted the message or that the dead-letter queue is empty. Three failures in a
-//     row, while the workers complete no other work, open a breaker. It then lets single messages
-//     through after growing pauses. The number of messages on their way grows with successes and
-//     halves after failures.
-//   - A message that repeatedly fails while others succeed is parked with its reason. Failures
-//     while everything fails do not count against a message, however long that lasts. The failures
-//     of a message that is known to fail while others succeed do not slow down the others.
+//     the parking lot. A tenaq server moves it in one step, so it is in exactly one of them and
+//     keeps its lineage. On any other server, a redriver that dies between sending and deleting
+//     leaves the message in two of them. The next step sends it again under the same deduplication
+//     id, and the work has the same key, so it is done once.
+//   - A failing consumer gets a rest. Success means that a redriven message was processed, not that
+//     SQS accepted it or that the dead-letter queue is empty. Three failures in a row, while the
+//     workers complete no other work, open a breaker. The breaker then lets single messages through
+//     after growing pauses. The number of messages on their way grows with successes and halves
+//     after failures.
+//   - A message that repeatedly fails while others succeed is parked with its reason. While
+//     everything fails, failures do not count against a message, no matter how long that lasts. A
+//     message that is known to fail while others succeed does not slow down the others.
 //   - The messages of a FIFO group go one at a time, in order. When one fails again, the rest of
 //     its group waits until it succeeds or is parked.
 //   - A message keeps its body, its attributes and the identity of its work through every redrive

@@ -209,7 +209,7 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	}
 	one.gone = true
 	if l.lost {
-		return fmt.Errorf("release %s: another process has received it meanwhile, or it has left %s: list the messages again",
+		return fmt.Errorf("release %s: another process has received it, or it has left %s: list the messages again",
 			one.ID, p.r.name)
 	}
 	return nil

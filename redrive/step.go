@@ -469,7 +469,7 @@ func (w *walk) carryOut(l *letter, d Decision) error {
 			w.turned[l.Lineage] = true
 			// Other groups do not wait for an error here.
 			if err := w.move(w.ctx, l, w.cfg.DeadLetterURL, d); err != nil {
-				w.cfg.Logger.Warn("cannot put a dead letter behind an earlier one of its group; allow sqs:SendMessage on the dead-letter queue if that is denied",
+				w.cfg.Logger.Warn("cannot put a dead letter after an earlier one of its group; allow sqs:SendMessage on the dead-letter queue if that is denied",
 					"group", l.Group, "error", err)
 			}
 			return nil

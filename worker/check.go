@@ -131,10 +131,10 @@ func (w *Worker) resolve(ctx context.Context, queue *string) (err error) {
 		}
 	}
 	if _, answered := errors.AsType[smithy.APIError](err); answered {
-		return fmt.Errorf("find the URL of the queue %s: %w: correct the name, allow sqs:GetQueueUrl, or configure the URL", given, err)
+		return fmt.Errorf("cannot find the URL of the queue %s: %w: correct the name, allow sqs:GetQueueUrl, or configure the URL", given, err)
 	}
 	if err != nil {
-		return fmt.Errorf("find the URL of the queue %s: %w: check the endpoint and that its server runs", given, err)
+		return fmt.Errorf("cannot find the URL of the queue %s: %w: check the endpoint and that its server runs", given, err)
 	}
 	return nil
 }

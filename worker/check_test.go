@@ -59,7 +59,7 @@ func TestRunRefuses(t *testing.T) {
 			"is not of the same kind":                         func(c *worker.Config) { c.DeadLetterURL = fifo },
 			"the dead-letter queue http":                      func(c *worker.Config) { c.DeadLetterURL += r.url + "-gone" },
 			"gone cannot be used: operation error SQS: GetQu": func(c *worker.Config) { c.QueueURL += "-gone" },
-			"find the URL of the queue absent: ":              func(c *worker.Config) { c.QueueURL = "absent" },
+			"cannot find the URL of the queue absent: ":       func(c *worker.Config) { c.QueueURL = "absent" },
 			"correct the name, allow sqs:GetQueueUrl, or con": func(c *worker.Config) { c.DeadLetterURL = "absent-dead" },
 		} {
 			cfg := r.config(func(context.Context, *worker.Message) error { return nil })

@@ -20,15 +20,15 @@
 // What it guarantees:
 //
 //   - A message is hidden from other workers exactly for as long as its handler runs. Its
-//     visibility timeout is a short lease, which the worker renews in the background from the
-//     receipt on. When a worker dies, its messages come back within one lease.
+//     visibility timeout is a short lease, which the worker renews in the background as soon as it
+//     has received the message. When a worker dies, its messages come back within one lease.
 //   - Every handler runs under a claim on the key of its message. While it holds the claim, no
-//     other runs for the same key: a second delivery is busy and is given back until the lease of
-//     the first expires. If the first runs in the same Worker, the second comes back as soon as the
-//     first has completed the work. After the work is completed, a further delivery is deleted
-//     without running a handler. Busy counts neither as an attempt nor as a success.
-//   - A handler must return when its context ends. One that takes longer than Config.Drain for it
-//     is abandoned, and another may begin the work beside it.
+//     other handler runs for the same key: a second delivery is busy and is given back until the
+//     lease of the first expires. If the first runs in the same Worker, the second comes back as
+//     soon as the first has completed the work. Once the work is completed, later deliveries are
+//     deleted without running a handler. Busy counts neither as an attempt nor as a success.
+//   - A handler must return when its context ends. A handler that takes longer than Config.Drain to
+//     return is abandoned, and another may begin the same work at the same time.
 //   - When a handler loses its lease or its claim, its context ends with the cause ErrLost. After
 //     that, the worker does nothing more to the message, and the ledger refuses the completion.
 //   - A message is deleted only after its work is recorded as completed, or after it is stored in
@@ -41,16 +41,17 @@
 //     step, and the message keeps its id and its lineage. The worker asks once, when it starts,
 //     whether the server takes reasons. On other servers it changes the visibility, or sends a copy
 //     and deletes the message.
-//   - If the maxReceiveCount of the queue leaves too little room above the attempts, the queue may
+//   - If the maxReceiveCount of the queue is too close to the number of attempts, the queue may
 //     move messages by itself, and no worker sees them again. The worker looks for them in the
 //     dead-letter queue every few minutes, and records their claims as exhausted. MovedLetters
-//     describes the effects of such a look.
+//     describes the side effects.
 //   - On a FIFO queue, messages of one group are handled one after the other, in order. A message
-//     that cannot be completed delays only its own group; messages behind it are given back.
+//     that cannot be completed delays only its own group; later messages of the group are given
+//     back.
 //
 // What it cannot do: make an effect happen exactly once in a system that accepts neither an
 // idempotency key (Message.EffectKey) nor a fencing token (Message.Fence). A handler that was
-// killed after it charged a card, and before that was recorded, runs again with the same effect
+// killed after it charged a card, but before this was recorded, runs again with the same effect
 // key.
 //
 // New refuses a Config without Claims unless NoClaims is set. With NoClaims, messages are handled

@@ -5,8 +5,8 @@
 //	err := handler.Handle(t.Context(), d.Message)
 //
 // The message has a claim in a ledger of its own, which renews, completes and gets lost as in
-// production. What the returned error would do to the message is for package worker to decide and
-// not tested here.
+// production. Package worker decides what a returned error means for the message; that is not
+// tested here.
 package workertest
 
 import (

@@ -53,7 +53,7 @@ without credentials. For other servers, set the credentials yourself.`,
 			}
 			dialect, ok := shells[shell]
 			if !ok {
-				return cli.Usagef("--shell: %q is none of %s", shell,
+				return cli.Usagef("--shell: %q is not one of %s", shell,
 					strings.Join(shellNames, ", "))
 			}
 			vars := sdkEnvironment(e,

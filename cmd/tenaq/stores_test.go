@@ -186,7 +186,7 @@ func TestRecordsInDynamoDB(t *testing.T) {
 	wantExecute(t, cli.ExitOK, "unknown", "claims", "list")
 	wantExecute(t, cli.ExitOK, `"ageSeconds": null`, "claims", "list", "--json")
 	wantExecute(t, cli.ExitOK, "unknown whether it is over", "claims", "show", "held")
-	wantExecute(t, cli.ExitUsage, "has no clock, so ages are not known", "claims", "list", "--older-than", "1m")
+	wantExecute(t, cli.ExitUsage, "has no clock, so ages are unknown", "claims", "list", "--older-than", "1m")
 	wantExecute(t, cli.ExitRefused, "it is unknown whether its lease is over", "claims", "release", "held", "--reason", "gone")
 	wantExecute(t, cli.ExitUsage, "add --watch 15m", "claims", "sweep")
 	_, stdout, _ := execute(t, "claims", "sweep", "--watch", "10ms")

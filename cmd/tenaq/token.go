@@ -16,14 +16,14 @@ func newTokenCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Print a short-lived token for curl",
-		Long: `Print a bearer token that stands for your key in requests to /v1, so that curl
-need not sign them.
+		Long: `Print a bearer token for requests to /v1, so that curl does not have to sign
+them.
 
-The token may do what the key may do. It ends after --for, or with the key: when
-the key expires, is removed, or gets another secret. The SQS API does not accept
-tokens. A server without keys ignores them.
+The token has the rights of your key. It expires after --for, or with the key:
+when the key expires, is removed, or gets another secret. The SQS API does not
+accept tokens. A server without keys ignores them.
 
-With --json, the output also has the time at which the token ends.`,
+With --json, the output also has the time at which the token expires.`,
 		Example: `  TOKEN=$(tenaq token)
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:9324/v1
   tenaq token --for 12h --json`,

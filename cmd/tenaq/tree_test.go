@@ -120,7 +120,7 @@ func TestLogFlags(t *testing.T) {
 	}
 	for _, c := range commands {
 		for flag, says := range map[string]string{
-			"--log-level=loud":  `--log-level: "loud" is none of debug, info, warn, error`,
+			"--log-level=loud":  `--log-level: "loud" is not one of debug, info, warn, error`,
 			"--log-format=yaml": `--log-format: "yaml" is neither text nor json`,
 		} {
 			args := append(append([]string{}, c...), flag)

@@ -75,7 +75,7 @@ type Config struct {
 	TimeScale float64
 
 	// Applied is when this node applied the last write of the store, if another node has made that
-	// write: the wall clock of this one may differ, so broker time goes on from there. It is zero
+	// write: the wall clock of this one may differ, so broker time continues from there. It is zero
 	// when the store is this node's own, and when nothing was applied since the program started.
 	Applied time.Time
 

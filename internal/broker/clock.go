@@ -38,8 +38,8 @@ type clock struct {
 }
 
 // newClock starts broker time at the wall clock, or at the last stamp if that is later. [CLOCK-9]
-// HeldUntil, in Unix milliseconds, continues an earlier hold of expiry. The hold begins anew if the
-// wall clock was set back since the stamp, or is far ahead of it. [CLOCK-6, CLOCK-8]
+// HeldUntil, in Unix milliseconds, continues an earlier hold of expiry. The hold begins again if
+// the wall clock was set back since the stamp, or is far ahead of it. [CLOCK-6, CLOCK-8]
 func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clock {
 	c := &clock{wall: wall, scale: scale, looked: time.Now()}
 	c.wallThen = time.Duration(wall().UnixNano())

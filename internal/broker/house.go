@@ -37,9 +37,9 @@ type housekeeping struct {
 // moveShare bounds the part of the writer's time that move tasks may take from requests: one in
 // six. Without requests they may take all of it. Sweeps of records have as much.
 //
-// There are requests as long as the last came in less than liveFor ago. What counts is not whether
-// one waits at the moment: the writer is often idle between two turns, and steps that fill its
-// every pause take the processor and the disk from the requests that come next.
+// There are requests if the last one came in less than liveFor ago. What counts is not whether one
+// waits at the moment: the writer is often idle between two turns, and steps that fill its every
+// pause take the processor and the disk from the requests that come next.
 const (
 	moveShare = 6
 	liveFor   = 100 * time.Millisecond
@@ -81,7 +81,7 @@ func (b *Broker) keepHouse(busy bool) {
 	}
 }
 
-// sweepRecords removes expired records. They are not visible any more, so it can wait for a second
+// sweepRecords removes expired records. They are already invisible, so it can wait for a second
 // until several have expired: each turn that writes forces the disk.
 func (b *Broker) sweepRecords(busy bool, mono time.Time) {
 	h := &b.house

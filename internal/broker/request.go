@@ -106,7 +106,7 @@ type intake struct {
 	gone     []*request // abandoned
 	max      int
 	draining bool
-	stopped  error // why nothing is taken up any more
+	stopped  error // why no more operations are accepted
 	noSpace  bool  // on the disk
 
 	// Counts of waiting, for isFull, which takes no lock.

@@ -63,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, addr: addr}, nil
 }
 
-// freeAddr finds a loopback address that nobody uses. The port lies below those that systems give
+// freeAddr finds a loopback address that is not in use. The port lies below those that systems give
 // to outgoing connections: one of these could take it while the server is dead, and the retries of
 // its clients are many.
 func freeAddr() (string, error) {
@@ -146,7 +146,7 @@ func (s *Server) launch() (*firstLine, error) {
 		"serve", "--data-dir", s.DataDir(), "--listen", s.addr, "--admin-listen", "off",
 		"--disk-reserve", "0",
 	}, s.cfg.Args...)...)
-	// The settings of whoever runs this are not meant for this server.
+	// The settings of the calling environment are not meant for this server.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "TENAQ_")
 	})
@@ -184,7 +184,7 @@ func (s *Server) Kill() error {
 // host.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume lets it continue.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
 
 // Stop ends the server in the orderly way and returns an error unless it exits with status 0.
@@ -250,7 +250,7 @@ func (s *Server) signal(sig os.Signal) error {
 	return nil
 }
 
-// endedByItself says that the server ended in a way that nobody asked for.
+// endedByItself says that the server ended without being asked to.
 func (s *Server) endedByItself() error {
 	s.forget()
 	return fmt.Errorf("the server ended: %v%s", s.state, s.logTail())

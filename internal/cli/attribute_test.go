@@ -44,7 +44,7 @@ func TestParseMessageAttribute(t *testing.T) {
 		{arg: "b:Binary.png=AAEC", name: "b", dataType: "Binary.png", binary: "\x00\x01\x02"},
 		{arg: "trace", err: `"trace" is not of the form NAME=VALUE or NAME:TYPE=VALUE`},
 		{arg: "=abc", err: `"=abc" is not of the form NAME=VALUE or NAME:TYPE=VALUE`},
-		{arg: "n:number=3", err: `n: type "number" is none of String, Number, Binary`},
+		{arg: "n:number=3", err: `n: type "number" is not one of String, Number, Binary`},
 		{arg: "b:Binary=?", err: `b: "?" is neither @FILE nor base64`},
 		{arg: "s=\xff", err: `s: the value is not valid UTF-8; send it as s:Binary=@FILE`},
 	} {

@@ -73,9 +73,9 @@ func parseBodiesPlace(address string) (p bodiesPlace, err error) {
 	case scheme == "s3":
 		return p, errors.New("the command keeps bodies in directories, as dir:PATH; S3 buckets need a program that uses package offload")
 	case scheme != "dir" && strings.ContainsAny(address, `/\`) && rest == "":
-		return p, fmt.Errorf("%q is none of %s; did you mean dir:%s?", address, known, address)
+		return p, fmt.Errorf("%q is not one of %s; did you mean dir:%s?", address, known, address)
 	case scheme != "dir":
-		return p, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"),
+		return p, fmt.Errorf("an address that begins with %q is not one of %s", cmp.Or(scheme, ":"),
 			known)
 	case p.path == "":
 		return p, errors.New("the path of the directory is missing; write dir:PATH")

@@ -207,7 +207,7 @@ func (c *Client) QueueURL(ctx context.Context, queue string) (string, error) {
 		}
 		in.QueueName, in.QueueOwnerAWSAccountId = &arn[5], &arn[4]
 	}
-	out, err := Ask(ctx, c, "find queue", queue, c.GetQueueUrl, in)
+	out, err := Ask(ctx, c, "cannot find queue", queue, c.GetQueueUrl, in)
 	if err != nil {
 		return "", err
 	}
@@ -223,7 +223,7 @@ func (c *Client) QueueARN(ctx context.Context, queue string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	attributes, err := c.Attributes(ctx, "find queue", url, types.QueueAttributeNameQueueArn)
+	attributes, err := c.Attributes(ctx, "cannot find queue", url, types.QueueAttributeNameQueueArn)
 	return attributes[string(types.QueueAttributeNameQueueArn)], err
 }
 

@@ -7,7 +7,7 @@ import (
 	"tenaq/internal/server"
 )
 
-// The exit codes of the program. Scripts depend on them: a code keeps its meaning for ever.
+// The exit codes of the program. Scripts depend on them: a code keeps its meaning forever.
 const (
 	ExitOK        = 0
 	ExitFailed    = 1

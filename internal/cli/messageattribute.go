@@ -56,7 +56,7 @@ func parseMessageAttribute(arg string) (name string, value types.MessageAttribut
 	case "Binary":
 		value.BinaryValue, err = readBinary(text)
 	default:
-		err = fmt.Errorf("type %q is none of String, Number, Binary", dataType)
+		err = fmt.Errorf("type %q is not one of String, Number, Binary", dataType)
 	}
 	if err != nil {
 		return "", value, fmt.Errorf("%s: %w", name, err)

@@ -188,10 +188,10 @@ func ParsePlace(address string) (RecordsPlace, error) {
 	}
 	const known = "server, sqlite:PATH, postgres://USER@HOST/DATABASE or dynamodb:TABLE"
 	if rest == "" && strings.HasSuffix(address, ".db") {
-		return nil, fmt.Errorf("%q is none of %s; did you mean sqlite:%s?", address, known, address)
+		return nil, fmt.Errorf("%q is not one of %s; did you mean sqlite:%s?", address, known, address)
 	}
 	// The rest may hold a password.
-	return nil, fmt.Errorf("an address that begins with %q is none of %s", cmp.Or(scheme, ":"),
+	return nil, fmt.Errorf("an address that begins with %q is not one of %s", cmp.Or(scheme, ":"),
 		known)
 }
 

@@ -93,7 +93,7 @@ func OneOf(words ...string) func(string) (string, error) {
 		case len(words) == 2:
 			return "", fmt.Errorf("%q is neither %s nor %s", v, words[0], words[1])
 		}
-		return "", fmt.Errorf("%q is none of %s", v, strings.Join(words, ", "))
+		return "", fmt.Errorf("%q is not one of %s", v, strings.Join(words, ", "))
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 
 //go:generate go run ./build
 
-// Path is where the console lies on its address.
+// Path is where the console is on its address.
 const Path = "/console/"
 
 //go:embed assets

@@ -32,7 +32,7 @@ type LogAction struct {
 	Account, By, Name, About, Text string
 }
 
-// Class makes it as important as anything: what it logs has been done.
+// Class gives it the highest priority: what it logs has been done.
 func (*LogAction) Class() Class { return ClassDelete }
 
 func (op *LogAction) apply(e *Engine, _ *Command) *Error {

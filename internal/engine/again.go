@@ -12,17 +12,18 @@ import (
 
 // Sends that are safe to retry. The SDKs of AWS give all attempts of a call the same id. A standard
 // queue remembers for five minutes what it has answered to a send with such an id, and gives a
-// later attempt the same answer instead of storing its messages once more. [AGAIN-1]
+// later attempt the same answer instead of storing its messages again. [AGAIN-1]
 //
-// Every send of an SDK has to be remembered, and nearly none is ever asked for. A row for each,
+// Every send of an SDK has to be remembered, and almost none is ever looked up. A row for each,
 // under its hash, would cost more than the message: rows at random places make compactions of
 // everything that is kept. So the answers of a turn are one row, and rows are filed by their time.
 // A filter in memory for each thousand answers says in which rows a hash may be. Rows from before
 // the queue came into memory are read into filters when they are asked for, in pieces.
 //
-// Only attempts after the first look for a row. If the first one arrives after another, that one
-// has noted in the state of the queue that first attempts have to look as well. The queue keeps the
-// hashes of such attempts in memory, so that other first attempts still need not. [AGAIN-3]
+// Only attempts after the first look for a row. If the first attempt arrives after a later one, the
+// later one has noted in the state of the queue that first attempts must look as well. The queue
+// keeps the hashes of such attempts in memory, so that other first attempts still need not.
+// [AGAIN-3]
 
 const (
 	// againWindow is for how long an answer to a send is remembered, in milliseconds.
@@ -41,27 +42,27 @@ const (
 	againWordsMin, againWordsMax, againHashesPerWord = 8, 256, 4
 )
 
-// An Invocation is the call of a client that a send is an attempt of. The zero Invocation is none.
+// An Invocation is the client's call of which a send is an attempt. The zero Invocation means none.
 type Invocation struct {
 	// Hash stands for the caller, the id of its call, and what is sent: attempts that differ in any
 	// of them belong to different calls. [AGAIN-2]
 	Hash row.DedupHash
 
-	// Later says that there was an earlier attempt, or that this is not known.
+	// Later says that there was an earlier attempt, or that it is unknown whether there was one.
 	Later bool
 
 	learned *againLearned // of an operation that is to be submitted again
 }
 
-// An againLearned is how far rows were read into filters. It lets an operation get ahead whose
-// queue is dropped from memory each time before it is submitted again.
+// An againLearned says how far rows were read into filters. With it, an operation makes progress
+// even if its queue is dropped from memory each time before it is submitted again.
 type againLearned struct {
 	space uint64
 	old   []againGroup
 	rest  []byte
 }
 
-// HashInvocation returns the hash for what tells a call from others.
+// HashInvocation returns the hash of what distinguishes a call from others.
 func HashInvocation(call []byte) (h row.DedupHash) {
 	sum := sha256.Sum256(call)
 	copy(h[:], sum[:])
@@ -216,8 +217,8 @@ func (e *Engine) learnAgain(q *queue) (all bool) {
 	return true
 }
 
-// againFrom is where the rows of groups begin, and so where those of the group before them end.
-// Without groups it is behind all rows.
+// againFrom is where the rows of groups begin, and so where those of the previous group end.
+// Without groups, it is after all rows.
 func (q *queue) againFrom(groups []againGroup) []byte {
 	if len(groups) > 0 {
 		return row.AgainKey(q.row.Space, groups[0].minute, groups[0].seq)

@@ -15,9 +15,9 @@ const (
 	ageSegmentsMax = 16
 )
 
-// ages returns how long ago the oldest work in a queue was first sent, for how long the message has
-// been kept that expires next, and the age that SQS would show, all zero without a message that
-// counts. Looks is how many messages it has looked at. [METRIC-9]
+// ages returns how long ago the oldest work in a queue was first sent, how long the message that
+// expires next has been kept, and the age that SQS would show. All are zero if no message counts.
+// Looks is how many messages it has looked at. [METRIC-9]
 //
 // Messages are numbered in the order of their arrival, so the first one that SQS counts is the
 // oldest by its rule. If it is not among those looked at, the last of them stands for it, which is
@@ -67,8 +67,8 @@ func (e *Engine) ages(q *queue) (age, kept, aws int64, looks int) {
 	return max(e.now-sent, 0), kept, max(aws, late), looks
 }
 
-// lateAge returns for how long the first message in origin has waited since its delay ended, if it
-// is late and SQS counts it. [EXT-27]
+// lateAge returns how long the first message in origin has waited since its delay ended, if it is
+// late and SQS counts it. [EXT-27]
 func (e *Engine) lateAge(q *queue) int64 {
 	first := q.origin.at(0)
 	m := e.mustFind(q, row.Pos{Seq: first.Seq})

@@ -9,7 +9,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// An attribute is one row of the table of all attributes of queues.
+// An attribute is one row of the table of all queue attributes.
 type attribute struct {
 	name string
 	fifo bool // only FIFO queues have it

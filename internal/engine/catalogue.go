@@ -208,7 +208,7 @@ func (op *ListQueues) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// checkPage checks the parameters of a listing and returns the name behind which it begins.
+// checkPage checks the parameters of a listing and returns the name after which it begins.
 func checkPage(size Int, token string) (after string, err *Error) {
 	if n := size.or(sqslimits.ListMax); n < 1 || n > sqslimits.ListMax {
 		return "", invalid("Value for parameter MaxResults is invalid. " +
@@ -307,8 +307,8 @@ func openToken(token string) (name string, ok bool) {
 
 // Sweep removes expired messages from a few queues behind After, as every command does for its own
 // queue. It stops at a queue that has more to remove than one command may, so that the next sweep
-// continues there. It stops behind one that has removed much, too: what a turn writes is bounded.
-// Each sweep also looks at a few rows that fallen spaces may have left in moved.
+// continues there. It also stops after a queue that has removed much, because what a turn writes is
+// bounded. Each sweep also looks at a few rows that fallen spaces may have left in moved.
 type Sweep struct {
 	After QueueName
 	Max   int

@@ -225,7 +225,7 @@ func (e *Engine) forgetDedup(q *queue) {
 }
 
 // rewindow follows a change of the window. What is remembered has the new window from its first
-// send on, and what is forgotten stays forgotten, also if its row is still there. [EXT-34]
+// send on, and what is forgotten stays forgotten, even if its row is still there. [EXT-34]
 func (e *Engine) rewindow(q *queue, old int64) {
 	n, window := len(q.st.Buckets), q.dedupWindow()
 	if n == 0 || window == old {

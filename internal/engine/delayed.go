@@ -10,7 +10,7 @@ import "tenaq/internal/engine/row"
 // So the fresh messages that were sent less than the delay ago count as delayed: a suffix of the
 // queue whose beginning moves with time. State.Counted is the range of numbers whose fresh messages
 // are in State.Delayed. Its end lags behind only after a change of the delay, because the range
-// then begins anew further back.
+// then begins again further back.
 
 // countFresh counts a message that has just been sent to a FIFO queue.
 func (q *queue) countFresh(m *row.Meta) {

@@ -53,7 +53,7 @@ func entryAttribute(a Attribute) EntryAttribute {
 	return sent
 }
 
-// checkEdit refuses an edit of a task that no queue would take whatever the message. A task may not
+// checkEdit refuses an edit of a task that no queue would accept for any message. A task may not
 // change the attribute in which workers keep the identity of the work: with one value for all of
 // its messages they would be copies of each other, and without it new work. [TASK-22]
 func checkEdit(edit *TaskEdit) *Error {

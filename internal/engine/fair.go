@@ -310,8 +310,8 @@ func (e *Engine) saveFair(q *queue) {
 	}
 }
 
-// found begins a tenant anew that has no messages when one enters. It comes behind all that were
-// served before. [EXT-37]
+// found starts a tenant again when a message enters and the tenant has none. It comes after all
+// that were served before. [EXT-37]
 func (e *Engine) found(q *queue, m *message) {
 	if t := e.tenantOf(q, m); t.row.Empty() {
 		t.row = row.Tenant{Served: e.serve(q)}

@@ -8,7 +8,7 @@ import (
 )
 
 // Find looks for the message with an id, or for the one of a lineage, in all queues of an account.
-// Like Peek, it counts, hides and moves nothing. It reads a few rows, whatever the depth of queues.
+// Like Peek, it counts, hides and moves nothing. It reads a few rows, however deep the queues are.
 // [ID-8]
 type Find struct {
 	Account string

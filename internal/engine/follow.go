@@ -92,7 +92,7 @@ func (e *Engine) isDeadLetter(q *queue, m *mark) bool {
 	return false
 }
 
-// A mark names a message, also after the message has left the queue.
+// A mark names a message, even after the message has left the queue.
 type mark struct {
 	incarnation [16]byte
 	space, seq  uint64

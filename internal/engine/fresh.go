@@ -45,8 +45,8 @@ func (w *freshWindow) trim(limit int) {
 
 // loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
 // messages. While expiry is held, the window begins behind the expired messages, so that receives
-// do not walk through a backlog that they may not deliver. Receives then hand out messages behind
-// others that stay fresh, and only the delivery row tells the two apart.
+// do not walk through a backlog that they may not deliver. Receives then hand out messages that
+// come after others that stay fresh, and only the delivery row distinguishes the two.
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh
 	for w.len() <= i {

@@ -14,7 +14,7 @@ import (
 // place of the dead letter, which is a message of another queue. That message has a hold row beside
 // it, which names the group. So whatever removes a dead letter ends its hold in the same batch, and
 // a message that comes back finds its slot. A slot whose dead letter is gone would hold its group
-// for ever: package verify looks for those.
+// forever: package verify looks for those.
 //
 // A held group stands in a class of heads of its own. Receives do not read it.
 

@@ -16,9 +16,9 @@ import (
 // of package row say how. The outcome is written in the batch that removes the message, so there is
 // exactly one of the two. [HIST-1]
 //
-// Outcomes lie in buckets. The oldest bucket falls as a whole, by one range delete, when all of it
-// is too old or all buckets together are too large. A bucket is a 64th of either bound, so a
-// history is never smaller than its bounds allow by more than that. [HIST-5]
+// Outcomes are kept in buckets. The oldest bucket is removed as a whole, by one range delete, when
+// all of it is too old or all buckets together are too large. A bucket is a 64th of either bound,
+// so a history is never smaller than its bounds allow by more than that. [HIST-5]
 //
 // A queue without a history has a nil pointer here, and nothing else.
 
@@ -55,7 +55,7 @@ var (
 // remains are the rows of a message that is about to end: what its outcome keeps.
 type remains struct {
 	row     []byte // of the message, with its content if that is inline
-	content []byte // the content, wherever it lies
+	content []byte // the content, wherever it is stored
 }
 
 // prepareEnd reads what the outcome of a message keeps. A command calls it before its first write

@@ -238,7 +238,7 @@ func (op *StartMessageMoveTask) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// check refuses parameters that are wrong whatever queues exist.
+// check refuses parameters that are wrong no matter which queues exist.
 func (op *StartMessageMoveTask) check() *Error {
 	if !op.Source.Set {
 		return errMissing("SourceArn")

@@ -90,7 +90,7 @@ func (op *Nack) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// check refuses entries that are wrong whatever messages there are. [NACK-2, NACK-3]
+// check refuses entries that are wrong no matter which messages there are. [NACK-2, NACK-3]
 func (op *Nack) check() *Error {
 	if n := len(op.Entries); n > sqslimits.BatchMax {
 		return invalid(fmt.Sprintf("entries has %d elements. Send at most %d.", n,

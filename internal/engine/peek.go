@@ -13,8 +13,8 @@ import (
 // and changes no later answer. [PEEK-1]
 //
 // Messages come in the order of their numbers, in which they entered the queue [PEEK-3], and not in
-// the order of receives. A place in that order stays valid whatever happens to the messages, so a
-// reader that continues from place to place meets each message once. [PEEK-4]
+// the order of receives. A place in that order stays valid, no matter what happens to the messages,
+// so a reader that continues from place to place meets each message once. [PEEK-4]
 //
 // The rows that one Apply reads are bounded, whether their messages are in the State or not. A page
 // may therefore be short or even empty, with more behind it.
@@ -74,7 +74,7 @@ type Peeked struct {
 	Based       int64     // its retention counts from here
 	Redrives    uint64    // of the lineage
 	Holds       *row.Hold // the group that it holds as a dead letter; nil for none [HOLD-10]
-	Place       string    // of the message, for Replace; a Peek goes on behind it
+	Place       string    // of the message, for Replace; a Peek continues after it
 }
 
 func (op *Peek) apply(e *Engine, _ *Command) *Error {

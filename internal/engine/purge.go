@@ -18,7 +18,7 @@ func (op *PurgeQueue) apply(e *Engine, _ *Command) *Error {
 	if q.past != nil && !e.ready(q) {
 		return ErrAgain // what has expired before has its outcome [HIST-4]
 	}
-	// The queue goes on in a new space. A handle of the old one finds nothing there and so counts
+	// The queue continues in a new space. A handle of the old one finds nothing there and so counts
 	// as the handle of a deleted message. [PURGE-5]
 	if q.fifo() && !e.letAllGo(q) {
 		return ErrAgain

@@ -263,7 +263,7 @@ type found struct {
 	noRoom  bool       // the next message to be delivered does not fit
 }
 
-// groups are the groups to be visited first when the receive goes on.
+// groups are the groups to be visited first when the receive continues.
 func (f *found) groups() (names []string) {
 	for _, m := range f.picked {
 		names = append(names, m.Group)

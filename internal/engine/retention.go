@@ -6,9 +6,9 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Retention. A message is gone in the millisecond in which its retention period ends, whatever its
-// state. [RET-1, RET-2] The period is added when a message is looked at, because a change of the
-// queue's attribute applies to messages that are already there. [RET-5]
+// Retention. A message is gone in the millisecond in which its retention period ends, regardless of
+// its state. [RET-1, RET-2] The period is added when a message is looked at, because a change of
+// the queue's attribute applies to messages that are already there. [RET-5]
 //
 // Time never decreases, so messages expire from the front, in the order of their arrival. Segments
 // say where the front is: each counts how many of 4096 neighbours are alive. So finding the oldest

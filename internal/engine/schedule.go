@@ -12,9 +12,9 @@ import (
 )
 
 // Schedules send messages to their own queue. A row says when the next message of a schedule is
-// due. The batch that has the message moves the row on, so a tick is sent once, whatever stops the
-// server. The rows of all queues are in memory in the order of their times, because a schedule has
-// work when nothing else uses its queue. [SCHED-6]
+// due. The batch that has the message moves the row on, so a tick is sent once, no matter what
+// stops the server. The rows of all queues are in memory in the order of their times, because a
+// schedule has work when nothing else uses its queue. [SCHED-6]
 
 // The attributes of the messages. [SCHED-4]
 const (

@@ -51,7 +51,7 @@ type StartTask struct {
 	Task TaskView // the answer
 }
 
-// A TaskView is a task as /v1 shows it, whoever started it.
+// A TaskView is a task as /v1 shows it, however it was started.
 type TaskView struct {
 	ID      string // of the queue and the number of the task
 	Work    TaskWork

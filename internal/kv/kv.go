@@ -5,7 +5,7 @@
 //
 //   - Rows are ordered by the bytes of their keys.
 //
-//   - A batch takes effect as a whole or not at all, also across a crash.
+//   - A batch takes effect as a whole or not at all, even across a crash.
 //
 //   - Apply makes a batch visible to every reader before it returns. Visible is not durable:
 //     durable is what a wait function returned by Force says, and it says so for that batch and for

@@ -124,7 +124,7 @@ func (c *certificate) config() *tls.Config {
 }
 
 // trust returns the TLS configuration of a client that knows the server by its certificate,
-// whatever names it has.
+// regardless of its names.
 func (c *certificate) trust() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -47,7 +47,7 @@ type Config struct {
 	// when it does not exist.
 	DataDir string
 
-	// ConfigFiles are files that the configuration was read from. They may lie in DataDir before
+	// ConfigFiles are files that the configuration was read from. They may be in DataDir before
 	// there is a store; files of anything else may not.
 	ConfigFiles []string
 
@@ -145,7 +145,7 @@ type Config struct {
 
 	// Writing, if set, is called when the server has begun to write the store, on a goroutine of
 	// its own. Its context ends when the server stops, or when it is a node of a cluster and does
-	// not lead any more; Writing returns soon then.
+	// no longer lead; Writing then returns soon.
 	Writing func(context.Context, *Server)
 
 	// Redrivers, if set, are those that Writing runs, for /v1/redrivers.

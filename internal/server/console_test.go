@@ -214,8 +214,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// While every operation of the disk hangs, the console opens, its overview has the numbers that are in
-// memory, and its live stream says how long no commit has reached the disk. [CONSOLE-9]
+// While every operation of the disk hangs, the console opens, its overview has the numbers that
+// are in memory, and its live stream says how long no commit has reached the disk. [CONSOLE-9]
 func TestConsoleOfAStalledDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: holds a disk for ten seconds")

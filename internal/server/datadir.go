@@ -93,7 +93,7 @@ func checkKind(dir string, clustered bool) error {
 }
 
 // checkOwner refuses to create a store in a directory with files of something else: a mistyped path
-// would mix the two. beside are files that the configuration names, which may lie there. [DUR-35]
+// would mix the two. beside are files that the configuration names, which may be there. [DUR-35]
 func checkOwner(dir string, beside []string) error {
 	if _, err := os.Lstat(filepath.Join(dir, "store")); err == nil || isNode(dir) {
 		return nil
@@ -113,7 +113,7 @@ func checkOwner(dir string, beside []string) error {
 	return nil
 }
 
-// within tells whether path is dir or lies in it.
+// within reports whether path is dir or is in it.
 func within(dir, path string) bool {
 	if path == "" {
 		return false

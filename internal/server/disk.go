@@ -12,9 +12,9 @@ import (
 )
 
 // A full disk must not end in a crash loop in which not even deletes are possible. Two things guard
-// against it. Below the reserve, sends are refused while receives and deletes go on.
-// [DUR-20, DUR-21] And a ballast file takes up room that is given back when the disk has run full
-// all the same, so that the deletes which make room have room to be written. [DUR-23]
+// against it. Below the reserve, sends are refused while receives and deletes continue. [DUR-20,
+// DUR-21] And a ballast file takes up room that is given back when the disk has run full all the
+// same, so that the deletes which make room have room to be written. [DUR-23]
 type disk struct {
 	dir     string
 	room    func(dir string) (int64, error) // how many bytes a write there may still take

@@ -80,8 +80,8 @@ func forbidden(w http.ResponseWriter, err error) bool {
 	return true
 }
 
-// oneLength has the SQS API refuse every request whose end is ambiguous, whatever API it is for.
-// [WIRE-32]
+// oneLength makes the SQS API refuse every request whose end is ambiguous, no matter which API it
+// is for. [WIRE-32]
 func (s *Server) oneLength(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if framing.Ambiguous(r) {
@@ -121,8 +121,8 @@ func (s *Server) counted(h http.Handler) http.Handler {
 	})
 }
 
-// logPanic logs the panic of a handler, and lets it go on as one that only closes the connection:
-// what the HTTP server says of it has the level DEBUG, as what clients do wrong.
+// logPanic logs the panic of a handler, and lets it continue as one that only closes the
+// connection: what the HTTP server says of it has the level DEBUG, as what clients do wrong.
 func (s *Server) logPanic() {
 	v := recover()
 	if v == nil {

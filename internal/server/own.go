@@ -20,7 +20,7 @@ func Actions() []string {
 		[]string{"sts:" + sts.Action})
 }
 
-// URL returns the address at which this process reaches the SQS API, also if that listens on all
+// URL returns the address at which this process reaches the SQS API, even if that listens on all
 // addresses.
 func (s *Server) URL() string { return s.reachable(s.Addr()) }
 
@@ -36,7 +36,7 @@ func (s *Server) reachable(addr string) string {
 }
 
 // HTTPClient returns a client for URL. Over TLS it accepts exactly the certificate of the server,
-// whatever names it has.
+// regardless of its names.
 func (s *Server) HTTPClient() *http.Client {
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext}
 	if s.certificate != nil {

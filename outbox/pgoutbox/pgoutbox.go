@@ -9,8 +9,8 @@
 // level. A role that writes needs only USAGE on the schema and INSERT on the table. Rows do not
 // change after they are written. To take back a row that was not sent, delete it.
 //
-// All times are by the clock of the server. Relays work under read committed, whatever the default
-// of the database is, so they cause no serialization failures in programs. An answered write of a
+// All times are by the clock of the server. Relays use read committed, even if the default of the
+// database differs, so they cause no serialization failures in programs. An answered write of a
 // relay is on disk: synchronous_commit is on for it, or remote_apply if that is the setting. That
 // relies on the default fsync = on and, after a failover, on synchronous replication. A standby in
 // recovery is refused.

@@ -16,8 +16,8 @@
 // Beyond the guarantees of package outbox:
 //
 //   - SQLite has one writer at a time, so the order of rows is that of the commits.
-//   - A claim costs about the same with a thousand rows and with a million, even if they wait
-//     behind one another or for a queue that accepts nothing. The queues take turns.
+//   - Leasing rows costs about the same with a thousand rows and with a million, even if they wait
+//     for one another or for a queue that accepts nothing. The queues take turns.
 //   - Relays hold the write lock only while they change rows, not while they read bodies or wait
 //     for a queue. They wait for other writers, for up to Config.Wait.
 //   - A replay is staged a few thousand rows at a time, with pauses for other writers. First, the

@@ -77,4 +77,4 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // errSchema is the error of every method if the tables are missing or have another version.
-var errSchema = errors.New("the tables of the records are not as this program needs them: call Migrate, or apply the SQL of Schema")
+var errSchema = errors.New("the tables of the records do not match this program: call Migrate, or apply the SQL of Schema")

@@ -33,7 +33,7 @@ type write struct {
 	done   chan struct{} // closed when result or err is set
 }
 
-// A batch is the writes of one request, which ends when no caller waits for it any more.
+// A batch is the writes of one request, which ends when no caller waits for it.
 type batch struct {
 	writes  []*write
 	callers int

@@ -16,9 +16,9 @@
 //   - The clock is that of the machine. If it is set back, versions still rise. Until it has caught
 //     up, records that were written before count as new and expire later.
 //
-// While the file is in use, two more files lie beside it, with -wal and -shm after its name. Copy,
-// move and remove the three together while no process has them open, or copy the file at any time
-// with VACUUM INTO. All three must be on a local disk, because a network file system lacks the
+// While the file is in use, there are two more files beside it, with -wal and -shm after its name.
+// Copy, move and remove the three together while no process has them open, or copy the file at any
+// time with VACUUM INTO. All three must be on a local disk, because a network file system lacks the
 // locks and the shared memory that the processes need.
 //
 // It leaves to others when to Sweep, and the size of the file: SQLite reuses free space and does

@@ -21,7 +21,7 @@
 //     deliveries and crashes. The message is deleted only after that.
 //   - A handler whose claim was taken over commits nothing, even if it was stopped half-way.
 //   - A commit whose answer was lost is not repeated.
-//   - If the database is absent or shutting down, the message is given back and no attempt is
+//   - If the database is unreachable or shutting down, the message is given back and no attempt is
 //     counted. Other errors have the effects that worker.Handler describes.
 //   - Work may take longer than the lease of the claim: while the claim is held, an idle
 //     transaction is kept alive. Only a process that was stopped or cut off loses its transaction,

@@ -1,5 +1,5 @@
 // Package pipe gives each message of a queue to a program: a subprocess that is started for it, or
-// an HTTP endpoint. The program need not know anything about queues.
+// an HTTP endpoint. The program does not need to know about queues.
 //
 //	w, err := worker.New(worker.Config{
 //		Client:   sqs.NewFromConfig(cfg),
@@ -19,8 +19,8 @@
 //   - Only the end of a task counts: an exit code, a status, a complete answer.
 //   - A task gets what it needs to act once: the effect key, for systems that accept an idempotency
 //     key, and the fence, for systems that can refuse an old one.
-//   - When the lease or the claim of a message is lost, its task is told to stop. A subprocess ends
-//     with everything that it started in its process group.
+//   - When the lease or the claim of a message is lost, its task is stopped. A subprocess ends
+//     together with everything that it started in its process group.
 //   - The reason of a failed task is kept in a few hundred bytes of printable text, for the
 //     dead-letter queue.
 //

@@ -256,8 +256,8 @@ func newAckCmd(a *cli.App) *cobra.Command {
 		Use:   "ack ALARM",
 		Short: "Acknowledge an alarm until its state changes",
 		Long: `Acknowledge an alarm: it runs no actions until its state changes. Without that,
-an alarm repeats every four hours, or as --alarm-repeat of the server says.
-With --end it repeats again: at once if a reminder would have been due.`,
+an alarm repeats every four hours, or as --alarm-repeat of the server says. With
+--end it sends reminders again, at once if one is overdue.`,
 		Example: `  tenaq alarms ack orders/dead-letters
   tenaq alarms ack orders/dead-letters --end`,
 	}, func(ctx context.Context, v *cli.V1Client, name string) error {
@@ -279,8 +279,8 @@ func newTestCmd(a *cli.App) *cobra.Command {
 	return postCmd(&cobra.Command{
 		Use:   "test ACTION",
 		Short: "Run an action once, with a test notice",
-		Long: `Run an action of the server's configuration once, with a test notice. The
-command fails if the action does; the log of the server says why.`,
+		Long: `Run an action from the server's configuration once, with a test notice. The
+command fails if the action fails; the log of the server says why.`,
 		Example: "  tenaq alarms test team",
 	}, func(ctx context.Context, v *cli.V1Client, name string) error {
 		v.C.Timeout = max(v.C.Timeout, 40*time.Second) // an attempt may take 30 s

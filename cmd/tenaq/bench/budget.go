@@ -48,7 +48,8 @@ not met or a line could not be measured.
 
 The full form takes about five minutes and gigabytes under --dir. --scale
 reduces the size of what is copied. --short takes less than two minutes; it
-fails only if a ratio is grossly wrong twice or a message is.`
+fails only if a ratio is grossly wrong twice, or if a message is lost or stored
+twice.`
 	cmd.Example = `  tenaq bench cluster
   tenaq bench cluster failover
   tenaq bench cluster copy --scale 0.2 --dir /mnt/data

@@ -39,7 +39,7 @@ processes of a peer.
 
 The last column says what is on disk before a peer answers. Compare only peers
 that force the same. The exit code is 1 if tenaq is slower than its bounds. A
-peer that is not installed is listed with what installs it.`,
+peer that is not installed is listed with how to install it.`,
 		Example: `  tenaq bench peers
   tenaq bench peers redis rabbitmq --rounds 5
   tenaq bench peers postgresql --dir /var/tmp --json`,

@@ -22,9 +22,9 @@ func newReleaseCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 	return c.command(a, f, &cobra.Command{
 		Use:   "release KEY --reason TEXT",
 		Short: "Let a key be claimed again",
-		Long: `Let a key be claimed again at once, whatever state it is in: work that awaits a
-decision and can be done again, or work whose holder is known to be dead
-although its lease still runs. The attempts start again.
+		Long: `Let a key be claimed again at once, in any state: for work that awaits a
+decision and can be repeated, or work whose holder is known to be dead while its
+lease still runs. The count of attempts starts again.
 
 Nothing is sent: the next delivery of the message does the work. If there is
 none, send the message again; "tenaq claims sweep" says whether it is known.
@@ -45,9 +45,9 @@ func newSettleCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 	cmd := c.command(a, f, &cobra.Command{
 		Use:   "settle KEY --reason TEXT",
 		Short: "Record that the work of a key is done",
-		Long: `Record that the work of a key is done: work that awaits a decision and turned
-out to be done, or work that was done by hand. It is not done again, and the
-result given here is its result.
+		Long: `Record that the work of a key is done: for work that awaits a decision and
+turned out to be done, or was done by hand. It is not done again, and --result
+becomes its result.
 
 A key whose lease still runs, or whose work is completed already, is refused
 with exit code 4 unless you add --force.`,

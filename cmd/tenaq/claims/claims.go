@@ -26,17 +26,18 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Long: `Show the ledger of claims, decide what it cannot decide, and find stuck work.
 
 Workers claim the key of a message before they work on it, so the ledger knows
-what is in progress, by whom, and what was done. The states of an entry:
+which work is in progress, on which worker, and which is done. The states of an
+entry:
 
-  held        a worker has it; "lease over" if that worker died or lost it: then
-              the next one takes over
+  held        a worker has it; "lease over" if that worker died or lost it: the
+              next worker takes over
   completed   the work is done, with a result, and is not done again
   failed      it did not succeed; the next delivery of the message tries again
   exhausted   its message has had all attempts and is a dead letter; another
               message may try
   released    given back before the work began; the next worker may try
   parked      its holder died, and it awaits your decision: find out how far the
-              work came, then settle or release it
+              work got, then settle or release it
   unreadable  no entry, or one of a later version of this program
 
 ` + cli.RecordsHelp,
@@ -124,8 +125,9 @@ func newShowCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show the entry of a key",
-		Long: `Show the entry of a key, with the result of completed work and the memo: what it
-would take to do the work again. If the key is unknown the exit code is 3.
+		Long: `Show the entry of a key, with the result of completed work and the memo, which
+holds what is needed to do the work again. If the key is unknown, the exit code
+is 3.
 
 Control characters in the result and the memo are escaped, and binary ones are
 shown in base64. --json has the exact bytes: as result and memo if they are

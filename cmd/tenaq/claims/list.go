@@ -37,7 +37,7 @@ times per lease, so if the age exceeds the lease, no worker has it: the state
 says "lease over". DynamoDB has no clock: ages are unknown there, --older-than
 is rejected, and a listing reads the whole table.
 
-"tenaq claims show" also has results and memos.`,
+"tenaq claims show" also shows results and memos.`,
 		Example: `  tenaq claims list
   tenaq claims list order- --state held --state failed --older-than 30m
   tenaq claims list --ledger send/orders/
@@ -70,7 +70,7 @@ is rejected, and a listing reads the whole table.
 				case err != nil:
 					return err
 				case unknown:
-					return cli.Usagef("--older-than: %s has no clock, so ages are not known; see: tenaq claims sweep --help", l.Store.Place)
+					return cli.Usagef("--older-than: %s has no clock, so ages are unknown; see: tenaq claims sweep --help", l.Store.Place)
 				}
 				filtered := prefix != "" || len(wanted) > 0 ||
 					cmd.Flag("older-than").Value.String() != ""
@@ -122,8 +122,8 @@ func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 		Short: "List claims on unfinished work that no worker is doing",
 		Long: `List claims on unfinished work that no worker is doing, the longest idle first:
 held claims whose lease is over, failed and released ones, and parked ones,
-which await a decision. IDLE is for how long that has been so. Nothing is
-changed: "tenaq claims sweep" says what can be done, and does it.
+which await a decision. IDLE is the time since then. Nothing is changed: "tenaq
+claims sweep" says what can be done, and does it with --run.
 
 DynamoDB has no clock, so there IDLE goes by the clock of the worker that wrote
 the claim. If the table has the index of "tenaq records init --index", only

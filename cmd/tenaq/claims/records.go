@@ -11,8 +11,8 @@ import (
 func NewRecordsCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "records",
-		Short: "Prepare and tidy the store of claims and other records",
-		Long: `Prepare and tidy the store of claims and other records, which workers, producers
+		Short: "Set up and clean the store of claims and other records",
+		Long: `Set up and clean the store of claims and other records, which workers, producers
 and redrivers share.
 
 ` + cli.RecordsHelp,
@@ -42,9 +42,9 @@ roles need USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on the table;
 SELECT and UPDATE on _meta. In DynamoDB the table is billed per request and
 removes expired records itself; a role needs GetItem, PutItem and Scan.
 
---index adds an index of waiting claims to a DynamoDB table, also to an existing
-one, so that "tenaq claims stuck" does not read the whole table. It makes writes
-of claims about twice as expensive. A role that reads it needs Query.`,
+--index adds an index of waiting claims to a new or existing DynamoDB table, so
+that "tenaq claims stuck" does not read the whole table. It makes writes of
+claims about twice as expensive. A role that reads it needs Query.`,
 		Example: `  tenaq records init
   tenaq records init --records dynamodb:tenaq-records --index
   tenaq records init --records 'postgres://app@db.example.com/app?tenaq_table=jobs.records'
@@ -77,9 +77,9 @@ func newRecordsSweepCmd(a *cli.App, f *cli.RecordsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sweep",
 		Short: "Free the space of expired records",
-		Long: `Free the space of expired and deleted records. They are not visible, so this
-matters only for space: once a day is enough. SQLite and PostgreSQL use the
-space for other records. DynamoDB removes expired records itself.`,
+		Long: `Free the space of expired and deleted records. They are already invisible, so
+this only saves space: once a day is enough. SQLite and PostgreSQL use the space
+for other records. DynamoDB removes expired records itself.`,
 		Example: `  tenaq records sweep
   tenaq records sweep --records postgres://app@db.example.com/app --json`,
 		Args: cli.Wants(0, 0),

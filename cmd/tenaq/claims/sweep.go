@@ -33,14 +33,14 @@ func newSweepCmd(a *cli.App, c *cli.ClaimsFlags, client *cli.ClientFlags) *cobra
 Work is stuck if it has been in one of these states for --stuck, which should be
 longer than any pause between two attempts:
 
-  held, lease over   its holder is gone, and no other delivery has taken over
+  held, lease over   its holder is gone, and no other worker has taken over
   failed, released   no other delivery has taken it up
   not sent           a producer registered the message, and died or got no
                      answer before it was sent
   not begun          the message was sent, and the ledger has no entry of it
 
-Its message is lost, or waits for longer than --stuck: for its next attempt,
-behind others, or as a dead letter. Look there first.
+Its message is lost, or has been waiting for longer than --stuck: for its next
+attempt, behind other messages, or as a dead letter. Check the queues first.
 
 Messages that producers registered, under send/QUEUE/, are sent again under the
 same key, at most once per --stuck. The claim on the key keeps the work from
@@ -50,16 +50,16 @@ to send. Work that awaits a decision and exhausted work are left alone.
 If a queue moves a message to its dead-letter queue by itself, no worker sees
 that and the claim stays as it is. --settle looks through such a dead-letter
 queue and, with --run, records these claims as exhausted. A tenaq server shows
-the letters without a receive. Elsewhere a look counts as a receive, hides the
-letters for up to a minute, and ends after 1,000 letters.
+the dead letters without receiving them. On any other server, looking counts as
+a receive, hides them for up to a minute, and ends after 1,000 of them.
 
 Without --run nothing is changed. With --run the exit code is 5 if some work
 could not be sent or settled, and 1 if none could. If workers or producers keep
-entries for another time than 15 days, give that time as --retention: an entry
+entries for a time other than 15 days, pass that time as --retention: an entry
 that has expired looks like work that was not begun.
 
-DynamoDB has no clock: --watch looks twice, that far apart. Then work is stuck
-if its entry has not changed and its lease is shorter than --watch.`,
+DynamoDB has no clock: use --watch, which looks twice, that far apart. Work is
+then stuck if its entry has not changed and its lease is shorter than --watch.`,
 		Example: `  tenaq claims sweep
   tenaq claims sweep --stuck 1h --queue orders --run
   tenaq claims sweep --settle orders-dlq --run

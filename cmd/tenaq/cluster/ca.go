@@ -14,18 +14,18 @@ func newCACmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ca",
 		Short: "Make the certificates of the nodes",
-		Long: `Make the authority of a cluster, and a certificate for each node. Nodes prove
-themselves to each other with these; clients never see them. The commands
-overwrite nothing.
+		Long: `Make the authority of a cluster, and a certificate for each node. Nodes use them
+to authenticate to each other; clients never see them. The commands overwrite
+nothing.
 
 The directory of the authority holds ca.pem and ca-key.pem. Keep ca-key.pem away
-from the nodes and safe: with it, any program can pass for a node. The directory
+from the nodes and safe: with it, any program can pose as a node. The directory
 of a node holds ca.pem, node.pem and node-key.pem, all that --cluster-identity
 needs.
 
-A certificate of a node ends after two years. To renew it, make another one and
-put its node.pem and node-key.pem in the place of the old ones: a running node
-reads them for each connection.`,
+A node's certificate expires after two years. To renew it, make another one and
+replace node.pem and node-key.pem: a running node reads them for each
+connection.`,
 		Example: `  tenaq cluster ca new authority
   tenaq cluster ca node authority node-1`,
 	}
@@ -38,7 +38,7 @@ func newAuthorityCmd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new DIR",
 		Short: "Make the authority of a cluster",
-		Long: `Make the authority of a cluster: DIR/ca.pem and DIR/ca-key.pem. It ends after
+		Long: `Make the authority of a cluster: DIR/ca.pem and DIR/ca-key.pem. It expires after
 twenty years.`,
 		Example: "  tenaq cluster ca new authority",
 		Args:    cli.Wants(1, 1),

@@ -29,13 +29,14 @@ func changeCmd(
 func newJoinCmd(a *cli.App) *cobra.Command {
 	return changeCmd(&cobra.Command{
 		Use:   "join NODE",
-		Short: "Admit a node that waits",
-		Long: `Admit a node that waits: a server with an empty data directory that runs with
---cluster-peers naming nodes of the cluster. "tenaq cluster status" lists it.
+		Short: "Admit a waiting node",
+		Long: `Admit a waiting node: a server with an empty data directory whose
+--cluster-peers names nodes of the cluster. "tenaq cluster status" lists it.
 
 The node copies the rows and catches up. It gets a vote when it has kept up with
 the leader for ten seconds; until then it is a learner. Three voters survive the
-loss of one and five the loss of two; four survive no more than three.`,
+loss of one, and five the loss of two. Four voters survive no more losses than
+three.`,
 		Example: `  tenaq cluster join 10.0.0.4:9326
   tenaq cluster join 3f9c1a2b`,
 		Args: cli.Wants(1, 1),
@@ -53,11 +54,11 @@ func newRemoveCmd(a *cli.App) *cobra.Command {
 		Use:   "remove NODE",
 		Short: "Remove a node from the cluster",
 		Long: `Remove a node from the cluster for good. It stops serving and never votes again,
-also when it comes back; empty its data directory before you start it again.
+even if it comes back. Empty its data directory before you start it again.
 
-The cluster refuses to remove a node if the others that are reachable would be
-no majority: start them first. To put another node in its place, use "tenaq
-cluster replace": after a remove, a cluster of two survives no loss.`,
+The cluster refuses the command if the remaining reachable nodes would not be a
+majority: start the others first. To put another node in its place, use "tenaq
+cluster replace": a cluster of two survives no loss.`,
 		Example: `  tenaq cluster remove 10.0.0.3:9326
   tenaq cluster remove 3f9c1a2b`,
 		Args: cli.Wants(1, 1),
@@ -74,11 +75,10 @@ cluster replace": after a remove, a cluster of two survives no loss.`,
 func newReplaceCmd(a *cli.App) *cobra.Command {
 	return changeCmd(&cobra.Command{
 		Use:   "replace OLD NEW",
-		Short: "Put a node that waits in the place of a lost one",
-		Long: `Remove the node OLD, then admit the node NEW, which waits. This is what to do
-when the disk of a node is lost or damaged: empty its data directory, start it,
-and replace the old node, which is unreachable, by the new one. Both may have
-the same address.`,
+		Short: "Put a waiting node in the place of a lost one",
+		Long: `Remove the node OLD, then admit the waiting node NEW. Do this when the disk of a
+node is lost or damaged: empty its data directory, start it, and replace the
+old, unreachable node with the new one. Both may have the same address.`,
 		Example: `  tenaq cluster replace 3f9c1a2b 77d0e5aa
   tenaq cluster replace 10.0.0.3:9326 10.0.0.3:9326    # the same machine`,
 		Args: cli.Wants(2, 2),
@@ -96,9 +96,9 @@ func newTransferCmd(a *cli.App) *cobra.Command {
 	return changeCmd(&cobra.Command{
 		Use:   "transfer [NODE]",
 		Short: "Let another node lead",
-		Long: `Let another node lead: NODE, or the one that is furthest. Requests wait while
-the lead changes, for less than a second as a rule. A node that is stopped with
-SIGTERM does this by itself.`,
+		Long: `Let another node lead: NODE, or the most up-to-date one. Requests wait while
+leadership changes, usually for less than a second. A leader that is stopped
+with SIGTERM does this by itself.`,
 		Example: `  tenaq cluster transfer
   tenaq cluster transfer 10.0.0.2:9326`,
 		Args: cli.Wants(0, 1),

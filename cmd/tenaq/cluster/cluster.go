@@ -19,8 +19,8 @@ A node is a server that runs with --cluster-listen. Clients may use any node.
 "tenaq cluster local" runs three nodes on this machine, to try it out.
 
 For a cluster on three machines, make an authority and a certificate for each
-node, copy each directory to its machine, and start all three with the same
-list of peers:
+node, copy each node's directory to its machine, and start all three with the
+same list of peers:
 
   tenaq cluster ca new authority
   tenaq cluster ca node authority node-1
@@ -30,12 +30,13 @@ list of peers:
     --cluster-peers 10.0.0.1:9326,10.0.0.2:9326,10.0.0.3:9326 \
     --cluster-identity /etc/tenaq/node-1
 
-The nodes find each other and found the cluster once all of the list run. A node
-that comes later waits until "tenaq cluster join" or "replace" admits it.
+The nodes find each other, and form the cluster once every node in the list is
+running. A node that starts later waits until "tenaq cluster join" or "replace"
+admits it.
 
-NODE is the id of a node, a beginning of it, or the address that it advertises.
-With keys, these commands need tenaq:GetCluster or tenaq:ChangeCluster, and a
-key of the server's account.`,
+NODE is the id of a node, the beginning of one, or the address that it
+advertises. With keys, these commands need tenaq:GetCluster or
+tenaq:ChangeCluster, and a key of the server's account.`,
 		Example: `  tenaq cluster local
   tenaq cluster status
   tenaq cluster replace 3f9c1a2b 10.0.0.4:9326`,

@@ -17,19 +17,19 @@ func newConvertCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert DATA_DIR --advertise HOST:PORT",
 		Short: "Make a single server the first node of a cluster",
-		Long: `Make the data directory of a stopped server that of the first node of a cluster.
-All queues and messages stay, and so do receipt handles. The command copies
-nothing: the new files are links to the old ones. --advertise is the address
-where other nodes will reach this one.
+		Long: `Turn a stopped server into the first node of a cluster. DATA_DIR keeps all
+queues and messages, and receipt handles stay valid. The command copies nothing:
+the new files are links to the old ones. --advertise is the address where other
+nodes will reach this one.
 
 Then start this node with --cluster-listen, start the others with empty data
 directories, and admit each one with "tenaq cluster join".
 
-What the server had is kept in DATA_DIR as store.before-cluster and
+The old files stay in DATA_DIR as store.before-cluster and
 witness.before-cluster. To go back, stop the node, remove the folders raft and
 groups, and rename these two to store and witness. Going back loses everything
-since the conversion. Remove them once the cluster works: they keep files on the
-disk that the node would delete.
+since the conversion. Remove them once the cluster works: they take up space for
+files that the node would otherwise delete.
 
 If the command is interrupted, run it again. The exit code is 3 if there is no
 store, 4 if a server has the directory open or it belongs to a node already, and

@@ -43,14 +43,15 @@ func newLocalCmd(a *cli.App) *cobra.Command {
   node-2     9334             9335         9336
   node-3     9344             9345         9346
 
---port moves them together: it is the port of node-1 for clients.
+--port sets the client port of node-1; the other ports follow it.
 
 The directory holds the data of the nodes, the secret and the port. A later
 start in the same directory continues that cluster. Flags after -- are passed to
 each "tenaq serve". Log lines go to standard error, with the name of the node.
 
-Kill a node to see what happens: clients of the others go on. The command prints
-how to start it again. One machine is no protection against its own loss.`,
+Kill a node to see what happens: clients of the others continue. The command
+prints how to start it again. A cluster on one machine does not survive the loss
+of that machine.`,
 		Example: `  tenaq cluster local
   tenaq cluster local --dir /tmp/three --port 7000
   tenaq cluster local -- --config tenaq.yaml --log-level debug`,

@@ -33,7 +33,7 @@ func newStatusCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the nodes of a cluster",
-		Long: `Show the nodes of a cluster as one of them sees it. Any node answers, also
+		Long: `Show the nodes of a cluster as one of them sees it. Any node answers, even
 without a leader.
 
   ROLE    leader; follower; learner: it catches up and has no vote yet;
@@ -45,8 +45,9 @@ without a leader.
   FREE    free disk space
 
 Below the table, a line for each problem says what to do. The exit code is 1 if
-there is one: a node is lost or far behind, the loss of another one would stop
-the cluster, or it has no leader. Of one or two voters, none may be lost.`,
+there is one: a node is lost or far behind, the loss of another node would stop
+the cluster, or there is no leader. A cluster of one or two voters survives no
+loss.`,
 		Example: `  tenaq cluster status
   tenaq cluster status --endpoint-url https://queue.example.com
   tenaq cluster status > /dev/null || page-me

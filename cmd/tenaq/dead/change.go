@@ -167,10 +167,10 @@ type taskFlags struct {
 }
 
 // about names the messages.
-const selecting = `Without --yes it only counts the messages and shows three of them. Flags
-select messages; one in flight, delayed, blocked or held stays. The task looks
-at each message once, the oldest or the newest first, and leaves later arrivals
-alone.
+const selecting = `Without --yes the command only counts the messages and shows three of them.
+Flags select messages; messages in flight, delayed, blocked or held stay. The
+task looks at each message once, the oldest or the newest first, and leaves
+later arrivals alone.
 
 An interrupt leaves the task running; see "tenaq task".`
 
@@ -179,9 +179,9 @@ func newRedriveCmd(a *cli.App) *cobra.Command {
 	cmd := f.command(a, &cobra.Command{
 		Use:   "redrive QUEUE",
 		Short: "Move selected messages back to where they came from, or elsewhere",
-		Long: `Move selected messages back to the queue they came from, or to the queue --to.
-A moved message is a new message with the same lineage and no receives. It can
-have another body and other attributes, except for the attribute tenaq. If the
+		Long: `Move selected messages back to the queue they came from, or to the queue --to. A
+moved message is a new message with the same lineage and no receives. Its body
+and attributes can be changed, except for the attribute tenaq. If the
 destination would refuse a changed message, that message stays.
 
 ` + selecting + `
@@ -222,8 +222,8 @@ func newDeleteCmd(a *cli.App) *cobra.Command {
 	cmd := f.command(a, &cobra.Command{
 		Use:   "delete QUEUE",
 		Short: "Delete selected messages",
-		Long: `Delete selected messages for ever. The task never deletes more than --confirm:
-by default, the number of messages that --yes counts first.
+		Long: `Delete selected messages permanently. The task never deletes more than
+--confirm: by default, the number of messages that --yes counts first.
 
 ` + selecting,
 		Example: `  tenaq dead delete orders-dlq --attribute kind=test

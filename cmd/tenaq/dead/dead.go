@@ -12,7 +12,7 @@ import (
 func NewCmd(a *cli.App) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "dead",
-		Short: "Show why messages became dead letters; redrive, park, delete, correct them",
+		Short: "Show why messages failed; redrive, park, delete or correct them",
 		Long: `Show why messages became dead letters, and redrive, park, delete or correct
 them. The commands also work on other queues. They need a tenaq server.
 

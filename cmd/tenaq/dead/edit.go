@@ -24,13 +24,13 @@ func newEditCmd(a *cli.App) *cobra.Command {
 	edit := &cobra.Command{
 		Use:   "edit QUEUE ID",
 		Short: "Send a corrected message in the place of a dead letter",
-		Long: `Send a corrected message in the place of a dead letter: the server removes one
-and sends the other in one step. The new message has the same lineage and goes
-to the queue where the old one came from, or to --to. A message that a consumer
-has received stays.
+		Long: `Replace a dead letter with a corrected message: the server removes one and sends
+the other in one step. The new message has the same lineage and goes to the
+queue where the old one came from, or to --to. A message that a consumer has
+received stays.
 
-ID is a message id or a lineage id. What is not given stays as it is. Without
---yes it only shows the old and the new body.`,
+ID is a message id or a lineage id. What no flag changes stays as it is. Without
+--yes the command only shows the old and the new body.`,
 		Example: `  tenaq dead edit orders-dlq 0b6b4c9e-... --body '{"id": 1}'
   tenaq dead edit orders-dlq 0b6b4c9e-... --body-file fixed.json --yes
   tenaq dead edit orders-dlq 0b6b4c9e-... --attribute retries:Number=0 --yes`,

@@ -30,9 +30,9 @@ The reason is what the consumer said when it gave the message back, or what a
 tenaq worker wrote into the message. Reasons that differ only in numbers,
 identifiers, quotations and addresses are one kind; # stands for these parts.
 Messages without a reason are of the kind unknown. HOLDS counts those that hold
-their group in the source queue: nothing of it is delivered until they are back
-or gone. --kind of tenaq dead redrive, park and delete selects the messages of a
-kind.`,
+their group in the source queue: no message of the group is delivered until they
+are back or gone. "tenaq dead redrive", "park" and "delete" select the messages
+of a kind with --kind.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead list orders-dlq --json | jq -r '.kinds[] | "\(.count) \(.reason)"'`,
 		Args: cli.Wants(1, 1),

@@ -131,8 +131,8 @@ func newListTasksCmd(a *cli.App) *cobra.Command {
 		Use:     "list [QUEUE]",
 		Aliases: []string{"ls"},
 		Short:   "List the latest tasks of all queues or of one",
-		Long: `List the latest tasks of all queues or of one, the one that was started last
-first. A queue keeps its latest ten tasks. Move tasks of SQS are listed too.`,
+		Long: `List the latest tasks of all queues or of one, the newest first. A queue keeps
+its latest ten tasks. Move tasks of SQS are listed too.`,
 		Example: `  tenaq task list
   tenaq task list orders-dlq --json | jq -r '.tasks[] | "\(.id) \(.state)"'`,
 		Args: cli.Wants(0, 1),
@@ -197,7 +197,7 @@ func newShowTaskCmd(a *cli.App) *cobra.Command {
 	show := &cobra.Command{
 		Use:     "show TASK",
 		Short:   "Show a task",
-		Long:    `Show a task: what it does, to which messages, and how far it has come.`,
+		Long:    `Show a task: what it does, to which messages, and its progress.`,
 		Example: `  tenaq task show orders-dlq:17`,
 		Args:    cli.Wants(1, 1),
 		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {

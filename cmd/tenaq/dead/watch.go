@@ -16,7 +16,7 @@ func newWatchCmd(a *cli.App) *cobra.Command {
 	watch := &cobra.Command{
 		Use:   "watch TASK",
 		Short: "Show the progress of a task until it ends",
-		Long: `Show the progress of a task until it ends, with exit code 1 if it did not
+		Long: `Show the progress of a task until it ends. The exit code is 1 if it did not
 complete. An interrupt leaves the task running.`,
 		Example: `  tenaq task watch orders-dlq:17`,
 		Args:    cli.Wants(1, 1),
@@ -59,7 +59,7 @@ func wait(ctx context.Context, a *cli.App, v *cli.V1Client, t *task) error {
 			return err
 		case !troubled:
 			p.Done()
-			a.Complain(fmt.Errorf("%w; retrying; the task goes on", err))
+			a.Complain(fmt.Errorf("%w; retrying; the task continues", err))
 			troubled = true
 		}
 	}
@@ -68,7 +68,7 @@ func wait(ctx context.Context, a *cli.App, v *cli.V1Client, t *task) error {
 }
 
 func interrupted(t *task) error {
-	return cli.Codedf(cli.ExitFailed, "interrupted; the task goes on: watch it with: "+
+	return cli.Codedf(cli.ExitFailed, "interrupted; the task continues: watch it with: "+
 		"tenaq task watch %s, stop it with: tenaq task cancel %[1]s", t.ID)
 }
 

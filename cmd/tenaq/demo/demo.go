@@ -58,31 +58,31 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [SCENARIO]...",
 		Short: "Show the promises under kill -9, in a minute",
-		Long: `Show the promises under kill -9, in a minute. Each scenario starts a server of
-its own, or a cluster, on free loopback ports, with its data in a temporary
-directory, and other processes that are killed at the worst moments. Then it
-checks the outcome. Without a name all scenarios run.
+		Long: `Show that the promises hold under kill -9, in a minute. Each scenario starts a
+server of its own, or a cluster, on free loopback ports, with its data in a
+temporary directory. It also starts other processes, kills them at the worst
+moments, and then checks the outcome. Without a name, all scenarios run.
 
 Scenarios:
 ` + list.String() + `
 A scenario prints one line, and a line for each check that failed. With
---verbose it prints every step and every check. The exit code is 0 if all
-checks pass and 1 otherwise; then the data is kept.
+--verbose it prints every step and every check. The exit code is 0 if all checks
+pass. Otherwise it is 1, and the data is kept.
 
---long plays a scenario in full size. --break leaves a part out, so that
-checks fail:
+--long runs a scenario at full size. --break leaves a part out, so that checks
+fail:
 ` + breaks.String() + `
-With --endpoint-url the scenarios use another SQS, in queues that are made for
-them and deleted at the end. That server is not killed, and checks that depend
-on it are skipped.
+With --endpoint-url the scenarios use another SQS server, in queues that they
+create and delete. That server is not killed, and checks that depend on this are
+skipped.
 
-The seed decides what clients do and which process is killed. Processes do not
-repeat themselves exactly, so two runs with one seed are similar and not equal.
+The seed decides what clients do and which process is killed. The timing of
+processes varies, so two runs with the same seed are similar but not identical.
 
 The scenario outbox keeps its database in an SQLite file. With --db it makes a
 schema in a PostgreSQL database and drops it at the end.
 
---serve plays no scenario. It starts a server with the queues of a small shop,
+--serve runs no scenario. It starts a server with the queues of a small shop,
 prints the address of its console, and lets orders arrive until Ctrl-C.`,
 		Example: `  tenaq demo
   tenaq demo crash --seed 7 --keep
@@ -111,7 +111,7 @@ prints the address of its console, and lets orders arrive until Ctrl-C.`,
 	fs.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default random)")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every step and every check")
 	fs.BoolVar(&f.look, "serve", false, "leave a server with data to look at, until Ctrl-C")
-	fs.BoolVar(&f.long, "long", false, "play the scenarios in full size")
+	fs.BoolVar(&f.long, "long", false, "run the scenarios at full size")
 	fs.BoolVar(&f.keep, "keep", false, "keep the data and print its place")
 	fs.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of another SQS to use, or the word aws")
 	fs.StringVar(&f.database, "db", "", "`URL` of a PostgreSQL for the scenario outbox")

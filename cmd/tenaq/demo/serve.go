@@ -124,7 +124,7 @@ func (s *shop) tenaq(ctx context.Context, line string) error {
 	return nil
 }
 
-// trade runs a worker that packs orders, and sends an order every 1.5 seconds, until ctx ends.
+// trade runs a worker that packs orders, and sends a new order every 1.5 seconds, until ctx ends.
 func (s *shop) trade(ctx context.Context) error {
 	worker := s.command(ctx, "pipe orders --key body.id --attempts 2 --no-output -- sh -c PACKING")
 	if err := worker.Start(); err != nil {

@@ -24,14 +24,14 @@ The command changes nothing and receives no message.
              time of a forced write, free space, file system, memory, open
              files. It writes and removes a file of at most 1 MiB and does not
              open the store of a running server
-  clock      compared with the endpoint's; whether it is stepped meanwhile
+  clock      compared with the endpoint's; whether it is set during the check
   endpoint   what answers, whether queue URLs lead back to it, region,
              contradicting variables, implausible credentials
   queues     contradicting settings, of the named queues or of all
 
 Queue settings come from queue attributes, so these checks work on Amazon SQS.
-Measurements come from the metrics of the server if this configuration is its
-own, and from every --metrics-url: the admin address of a server, or the
+Measurements come from the metrics of the server, if it uses this configuration,
+and from every --metrics-url: the admin address of a server, or the
 --metrics-listen of a worker.
 
 Each check is ok, a warning, a problem, or not checked, with the reason.

@@ -24,10 +24,10 @@ so a script or a cron job can be repeated. Another body or other attributes
 under the same key are refused with exit code 4. A key is known for --retention
 after its last write.
 
-Use the --records and --ledger of the workers: then the command also reports the
-state of a duplicate's work. If a run is killed between registering and sending,
-the next run sends the message after 30 s; "tenaq claims sweep" finds it too.
---generation N deliberately sends completed work again.`
+With the same --records and --ledger as the workers, the command also reports
+the state of a duplicate's work. If a run is killed between registering and
+sending, the next run sends the message after 30 s; "tenaq claims sweep" finds
+it too. --generation N deliberately sends completed work again.`
 
 type onceFlags struct {
 	cli.ClaimsFlags

@@ -67,8 +67,9 @@ The command reports failed lines by number, and exits with 5 if others were
 sent. With --group it stops at the first failure, because later messages of the
 group must not overtake it.
 
-Queues of a tenaq server with tags that begin with tenaq: know attributes that
-SQS does not have, such as tenaq.delay and tenaq.priority: docs/extensions.md.
+On a tenaq server, tags that begin with tenaq: give a queue message attributes
+that SQS does not have, such as tenaq.delay and tenaq.priority: see
+docs/extensions.md.
 
 ` + onceHelp + `
 

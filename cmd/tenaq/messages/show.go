@@ -33,9 +33,9 @@ fence counts the deliveries of the lineage: the delivery with the highest fence
 is the current one. An attempt is what a consumer said when it gave the message
 back; the latest five are kept.
 
-Messages that were deleted or have expired are not found. Neither are messages
-that an older version of tenaq stored, until they move to another queue. For
-messages that have ended, see tenaq history.`,
+Messages that were deleted or have expired are not found: for those, see "tenaq
+history". Messages that an older version of tenaq stored are not found until
+they move to another queue.`,
 		Example: `  tenaq show 5f0c1a52-8f1e-4c6b-9d0a-3b1f2c7d9e10
   tenaq show 5f0c1a52-8f1e-4c6b-9d0a-3b1f2c7d9e10 --body
   tenaq show 5f0c1a52-8f1e-4c6b-9d0a-3b1f2c7d9e10 --json | jq -r .queue`,

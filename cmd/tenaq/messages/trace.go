@@ -26,17 +26,17 @@ func NewTraceCmd(a *cli.App) *cobra.Command {
 	f := &traceFlags{}
 	cmd := &cobra.Command{
 		Use:   "trace KEY|ID",
-		Short: "Show the life of one piece of work, from its registration to its end",
-		Long: `Show the life of one piece of work on one screen: its state now, and what
-happened to it, the newest event last. Name it by its key, or by the message id
-or lineage id of one of its messages. Nothing is received, hidden or moved.
+		Short: "Show the life of one piece of work, from registration to end",
+		Long: `Show the life of one piece of work on one screen: its current state and its
+events, the newest last. Name it by its key, or by the message id or lineage id
+of one of its messages. Nothing is received, hidden or moved.
 
 The screen has registrations, sends, receives, what consumers said when they
 gave a message back, dead-lettering, moves, replays, deletion and expiry, and
-claims. Times are UTC; ~ marks those by the clock of a client. What cannot be
-known is listed at the end. The server knows messages that have ended only if
-their queues have the tag tenaq:history. The key of a message is that of its
-attribute tenaq, as package producer and "tenaq send --once" write it.
+claims. Times are UTC; ~ marks those by the clock of a client. The end of the
+screen lists what cannot be known. The server knows messages that have ended
+only if their queues have the tag tenaq:history. The key of a message is that of
+its attribute tenaq, as package producer and "tenaq send --once" write it.
 
 With --outbox or TENAQ_OUTBOX, the screen also has the rows of that outbox: when
 each was written, sent or set aside, and those that replays wrote. Its address

@@ -40,9 +40,9 @@ The body is the argument, standard input if the argument is -, or a file.
 With --key the row is registered once. The same command again adds nothing,
 prints the id of that row and notes so on standard error. Another body, group or
 header under the same --key, --to and --type is refused with exit code 4. The
-registration lasts as long as the row: for --keep of the relay after it was
-sent. To write several rows about one key, name the work of each row with
---dedup.
+registration lasts as long as the row: until --keep of the relay has passed
+after the send. To write several rows about one key, name the work of each row
+with --dedup.
 
 With --lines each line of standard input is a row, as a JSON object. All rows
 are written in one transaction. Lines with the same key are separate rows. The

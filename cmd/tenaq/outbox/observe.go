@@ -210,7 +210,7 @@ func (r client) GetQueueUrl(
 }
 
 // findQueue begins a sentence that the relay begins itself.
-const findQueue = "find queue"
+const findQueue = "cannot find queue"
 
 // explain removes the beginning of a sentence that the relay writes itself. The relay also reads
 // the chain of the error.

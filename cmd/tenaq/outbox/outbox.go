@@ -122,7 +122,7 @@ func newInitCmd(a *cli.App, f *flags) *cobra.Command {
 		Use:   "init",
 		Short: "Create the tables of an outbox",
 		Long: `Create the tables and triggers of an outbox in the database of a program, or
-bring older ones up to date. You can repeat the command at any time, also while
+bring older ones up to date. You can repeat the command at any time, even while
 programs write and relays run. No other command creates tables.
 
 If a table of that name was created for something else, init does not change it.
@@ -163,16 +163,16 @@ func newStatusCmd(a *cli.App, f *flags) *cobra.Command {
 		Long: `Show how many rows of an outbox wait:
 
   pending    committed and not sent
-  due        pending rows that relays could send now; the others wait for their
-             time, their next attempt or a row before them in their group, or a
+  due        pending rows that relays could send now. The others wait for their
+             time, their next attempt or an earlier row of their group, or a
              relay is sending them
   set aside  rows that no relay sends until you release them; "parked" in JSON
 
-If rows are due and the oldest gets older, no relay runs or a queue takes no
-messages: the log of the relay says which.
+If rows are due and the oldest keeps getting older, no relay runs or a queue
+accepts no messages: the log of the relay says which.
 
---fail-if-older is for probes and alarms. An outbox that cannot be read has
-another exit code than 4: 1 or 3.`,
+--fail-if-older is for probes and alarms: it exits with 4. If the outbox cannot
+be read, the exit code is 1 or 3.`,
 		Example: `  tenaq outbox status --db postgres://app@db.example.com/app
   tenaq outbox status --db sqlite:app.db --json | jq .parked
   tenaq outbox status --fail-if-older 5m      # a probe`,

@@ -34,7 +34,7 @@ ROW is the id of a row, or the beginning of one.`,
 			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Box.Release,
 			short: "Send rows that were set aside",
 			long: `Send rows that were set aside. They get all their attempts again, and go to the
-ends of their groups, because later rows have already been sent. A row that no
+end of their groups, because later rows have already been sent. A row that no
 queue can accept is set aside again: discard it, and write a correct one.
 
 A single row is released at once. Several are only listed unless you add --run.`,
@@ -95,8 +95,8 @@ func newParkedListCmd(a *cli.App, f *flags) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the rows that were set aside",
-		Long: `List the rows that were set aside, with the reasons, in the order in which that
-happened. If there are none the exit code is 0.`,
+		Long: `List the rows that were set aside, with the reasons, the earliest first. If
+there are none, the exit code is 0.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
   tenaq outbox parked list --queue orders --json | jq -r '.rows[].reason' | sort | uniq -c`,
 		Args: cli.Wants(0, 0),

@@ -33,8 +33,8 @@ func newReplayCmd(a *cli.App, o *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Send past messages again, so that consumers work on them again",
-		Long: `Send past messages again, from the rows that are still in the outbox: for
-example after a fix in a consumer.
+		Long: `Send past messages again from the rows that are still in the outbox, for example
+after a fix in a consumer.
 
 Without --run the command prints a plan: how many messages a run would send,
 from how many rows, which rows it would leave out and why, and a few of the
@@ -48,9 +48,9 @@ replay is one of two kinds:
 
   all (default)    Messages get a new generation: workers run again, and give
                    payment providers a new key. Cards are charged again.
-  --missing-only   Only work that the ledger of the workers does not have as
-                   completed is sent, with its old identity. The ledger knows as
-                   much as its retention covers.
+  --missing-only   Only work that is not completed in the ledger of the workers
+                   is sent, with its old identity. The ledger knows work only
+                   for its retention period.
 
 --from, --to, --queue, --type, --key and --where choose the messages. A moment
 is 2026-01-31T12:00:00Z, a day in UTC such as 2026-01-31, or a time before now

@@ -21,8 +21,9 @@ func newReplayListCmd(a *cli.App, f *flags) *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the replays of an outbox",
-		Long: `List the replays of an outbox, the newest first, also those that ended long ago.
-A running replay that is no longer updated has lost its process: continue it.`,
+		Long: `List the replays of an outbox, the newest first, including those that ended long
+ago. A running replay that is no longer updated has lost its process: continue
+it.`,
 		Example: `  tenaq outbox replay list --db sqlite:app.db`,
 		Args:    cli.Wants(0, 0),
 		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
@@ -120,8 +121,8 @@ func newReplayContinueCmd(a *cli.App, f *replayFlags) *cobra.Command {
 		Use:   "continue NUMBER",
 		Short: "Continue a replay that was interrupted",
 		Long: `Continue a replay that was interrupted, from where it stopped. If its process
-still runs, that process stops: so this also changes the rate of a running
-replay. A replay with --missing-only needs the ledger again.`,
+still runs, that process stops, so the command can also change the rate of a
+running replay. A replay with --missing-only needs the ledger again.`,
 		Example: `  tenaq outbox replay continue 3 --db sqlite:app.db
   tenaq outbox replay continue 3 --rate 10`,
 		Args: cli.Wants(1, 1),
@@ -160,8 +161,8 @@ func newReplayCancelCmd(a *cli.App, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel NUMBER",
 		Short: "End a replay early",
-		Long: `End a replay early. Its process writes nothing more, and it cannot be continued.
-Relays send what it has already written.`,
+		Long: `End a replay early. It writes no more rows and cannot be continued. Relays send
+the rows that it has already written.`,
 		Example: `  tenaq outbox replay cancel 3 --db sqlite:app.db --note 'the consumers are not fixed after all'`,
 		Args:    cli.Wants(1, 1),
 		RunE: f.withReplay(func(ctx context.Context, o *openOutbox, r *outbox.Replay) error {

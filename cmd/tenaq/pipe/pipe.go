@@ -19,17 +19,17 @@ import (
 )
 
 const pipeHelp = `Run COMMAND, or send a request to --http, for each message of a queue, and
-delete the message when its work is done. The program that does the work needs
-to know nothing about queues. Several workers may share a queue, on one or many
-machines.
+delete the message when its work is done. The program that does the work does
+not need to know about queues. Several workers may share a queue, on one machine
+or many.
 
 COMMAND reads the body from standard input. Its environment has TENAQ_KEY,
 TENAQ_EFFECT_KEY (an idempotency key), TENAQ_FENCE, TENAQ_ATTEMPT,
 TENAQ_MESSAGE_ID, TENAQ_GENERATION, TENAQ_RECEIVES, TENAQ_REDRIVES,
-TENAQ_LINEAGE, TENAQ_GROUP, TENAQ_QUEUE_URL and TENAQ_SENT.
-TENAQ_METADATA_FILE names a file with the same as JSON, and with the message
-attributes. What COMMAND writes to the file TENAQ_RESULT_FILE, at most 128 KiB,
-is recorded as the result. Its exit code decides:
+TENAQ_LINEAGE, TENAQ_GROUP, TENAQ_QUEUE_URL and TENAQ_SENT. TENAQ_METADATA_FILE
+names a JSON file with the same values and the message attributes. What COMMAND
+writes to the file TENAQ_RESULT_FILE, at most 128 KiB, is recorded as the
+result. Its exit code decides:
 
   0              done
   65             poison: move to the dead-letter queue at once

@@ -19,7 +19,7 @@ func NewApplyCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Create the queues that a file declares, and report differences",
-		Long: `Create the queues that a file declares, and report how existing ones differ.
+		Long: `Create the queues that a file declares, and report how existing queues differ.
 
 The file is a configuration of "tenaq serve", or an elasticmq.conf; only its
 queues are used. The command works on any SQS endpoint. It creates missing

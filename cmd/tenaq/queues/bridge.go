@@ -32,18 +32,18 @@ standard queues, or both are FIFO queues. Bodies, attributes, trace headers and
 message groups stay the same, and so does the order within a group. Message ids,
 send times and receive counts are new.
 
-A copy can be sent twice, when its answer is lost or the command is killed
-before it deletes the original. The destination recognizes the second one by the
-id of the original:
+A copy can be sent twice if its answer is lost or the command is killed before
+it deletes the original. The destination recognizes the second one by the id of
+the original:
 
   FIFO queue        its deduplication id, for five minutes
   standard queue    on tenaq, with the tag tenaq:dedup-window, for as long as
-                    the tag says; else it is a duplicate, as SQS has them
+                    the tag says; otherwise both copies stay, as on SQS
 
-While the destination cannot be reached, the messages in hand stay hidden, and
-the command tries again. A message that the destination refuses stays in the
-source, where its redrive policy applies. SIGTERM and SIGINT let requests in
-progress end.`
+While the destination cannot be reached, the messages that were received stay
+hidden, and the command tries again. A message that the destination refuses
+stays in the source, where its redrive policy applies. SIGTERM and SIGINT let
+requests in progress end.`
 
 type bridgeFlags struct {
 	from, to   cli.ClientFlags

@@ -37,13 +37,13 @@ for the given attributes, or other tags, the exit code is 4.
 
 A name that ends in .fifo makes a FIFO queue; FifoQueue=true is implied.
 
---dead-letter moves a message to that queue after --max-receives receives. The
-queue is given by name, URL or ARN. A queue given by name is created if missing,
-and keeps messages for 14 days. The dead-letter queue of a FIFO queue is FIFO;
-.fifo is appended to a name that lacks it.
+--dead-letter moves a message to that queue after --max-receives receives. Give
+the queue by name, URL or ARN. A queue given by name is created if it is
+missing, and keeps messages for 14 days. The dead-letter queue of a FIFO queue
+is FIFO; .fifo is appended to a name that lacks it.
 
-On a tenaq server, --tag with a key that begins with tenaq: switches on what SQS
-does not have: docs/extensions.md lists these tags.`,
+On a tenaq server, tags whose keys begin with tenaq: switch on features that SQS
+does not have: docs/extensions.md lists them.`,
 		Example: `  tenaq queue create orders
   tenaq queue create orders --dead-letter orders-dlq --max-receives 5
   tenaq queue create orders --visibility 60s --retention 4d --tag team=payments

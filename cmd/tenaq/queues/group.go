@@ -23,8 +23,8 @@ hangs.
 
 While the first message of a group is in flight or delayed, the group is locked:
 its other messages wait, however many there are. On a queue with the tag
-tenaq:fifo-on-dead-letter, dead letters hold their groups, until they are back,
-deleted or moved elsewhere. This needs a tenaq server.`,
+tenaq:fifo-on-dead-letter, dead letters hold their groups until they are moved
+back, deleted or moved elsewhere. This needs a tenaq server.`,
 		Example: `  tenaq group list orders.fifo --locked
   tenaq group release orders.fifo customer-7`,
 	}
@@ -86,8 +86,8 @@ func newGroupListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:     "list QUEUE",
 		Aliases: []string{"ls"},
 		Short:   "List message groups, held and locked ones first",
-		Long: `List the message groups of a FIFO queue: those that dead letters hold, then
-locked ones by the time at which they open, then the others.
+		Long: `List the message groups of a FIFO queue: those held by dead letters, then locked
+ones by the time at which they open, then the others.
 
   STATE     of the first message: visible, in_flight or delayed; or held
   OPENS     when the first message can be received, or after which dead letter
@@ -148,12 +148,13 @@ func newGroupReleaseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Long: `Make the messages of a group that are in flight receivable at once, because
 their consumer hangs. If dead letters hold the group, the hold ends.
 
-The next consumer receives them again. Their receives stay counted. The receipt
-handles of the consumer that hangs end, so it can delete nothing any more: but
-what it does elsewhere, it may still do.
+The next consumer receives them again, and their receive counts stay. The
+receipt handles of the hung consumer become invalid, so it can no longer delete
+the messages, but its work outside the queue may still be running.
 
-The dead letters stay where they are. One that is moved back later comes last in
-its group. To keep the order, move it back instead: tenaq dead redrive.`,
+The dead letters stay where they are. A dead letter that is moved back later
+goes to the end of its group. To keep the order, move it back instead: tenaq
+dead redrive.`,
 		Example: `  tenaq group release orders.fifo customer-7`,
 		Args:    cli.Wants(2, 2),
 		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {

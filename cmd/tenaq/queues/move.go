@@ -339,7 +339,7 @@ func (m *mover) wait(ctx context.Context) error {
 			return explainMove(m.c, "watch the move of", m.source, err)
 		case err != nil && !troubled:
 			p.Done()
-			m.Complain(fmt.Errorf("%w; retrying; the task goes on",
+			m.Complain(fmt.Errorf("%w; retrying; the task continues",
 				m.c.Explain("watch the move of", m.source, err)))
 			troubled = true
 		case err == nil && !listed:
@@ -379,7 +379,7 @@ func (m *mover) look(ctx context.Context) (listed bool, err error) {
 
 func (m *mover) interrupted() error {
 	return cli.Codedf(cli.ExitFailed,
-		"interrupted; the task goes on: watch it with: tenaq move list %s, stop it with: tenaq move cancel %[1]s", m.name)
+		"interrupted; the task continues: watch it with: tenaq move list %s, stop it with: tenaq move cancel %[1]s", m.name)
 }
 
 func (m *mover) ended() error {

@@ -52,8 +52,8 @@ func newListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List all queues",
 		Long: `List all queues, or those whose names begin with --prefix. An empty list is not
-an error. Paused queues of a tenaq server are marked; of more than 50 queues,
-this was seen a few seconds ago.`,
+an error. Paused queues of a tenaq server are marked. With more than 50 queues,
+the marks can be a few seconds old.`,
 		Example: `  tenaq queue list
   tenaq queue list --prefix orders-
   tenaq queue list --json | jq -r '.queues[].url'`,
@@ -200,10 +200,10 @@ func newTagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tag QUEUE KEY=VALUE...",
 		Short: "Set tags of a queue",
-		Long: `Set tags of a queue. Existing tags with these keys get new values.
+		Long: `Set tags of a queue. Existing tags with the same keys get new values.
 
-On a tenaq server, tags that begin with tenaq: switch on what SQS does not have,
-such as a rate or a schedule: docs/extensions.md lists them.`,
+On a tenaq server, tags that begin with tenaq: switch on features that SQS does
+not have, such as a rate or a schedule: docs/extensions.md lists them.`,
 		Example: `  tenaq queue tag orders team=payments stage=test
   tenaq queue tag orders tenaq:rate=50/s`,
 		Args: cli.Wants(2, -1),
@@ -235,7 +235,7 @@ func newUntagCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "untag QUEUE KEY...",
 		Short:   "Remove tags of a queue",
-		Long:    `Remove tags of a queue. A note says which of them the queue lacks.`,
+		Long:    `Remove tags of a queue. The command reports tags that the queue does not have.`,
 		Example: "  tenaq queue untag orders stage",
 		Args:    cli.Wants(2, -1),
 		RunE: f.OnQueue(func(

@@ -34,7 +34,7 @@ func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
 		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
 messages go, which queues send theirs here, and the active move task. The table
-of tags says what tags of a tenaq server switch on that SQS does not have.
+of tags explains the tags that switch on features of a tenaq server.
 
 The counts are the server's at this moment. Those of Amazon are approximate, and
 a minute old or more.`,

@@ -23,14 +23,14 @@ func newParkedCmd(a *cli.App, r *flags) *cobra.Command {
 work or delete them.
 
 A parked message says why it was parked, why it failed last, and where it came
-from. Messages that fail in one way, except for numbers and names, are of one
-kind: release them together once you have fixed the cause. MESSAGE is the id of
-a message, or the beginning of one.
+from. Messages whose failures differ only in numbers and names are of one kind:
+release them together once you have fixed the cause. MESSAGE is the id of a
+message, or the beginning of one.
 
-SQS cannot show a message without delivering it: messages that are looked at are
-hidden until the command ends, two minutes at most, and were received once more.
-A parking lot should have neither a consumer nor a redrive policy, which would
-move on what is looked at.`,
+SQS cannot show a message without delivering it. Messages that the command looks
+at are hidden until it ends, for at most two minutes, and their receive count
+grows by one. A parking lot should have no consumer, and no redrive policy,
+which could move the messages away.`,
 		Example: `  tenaq redrive parked list orders-parking
   tenaq redrive parked show orders-parking 1b4d8a2e-8f0e-4f43-9d8e-0d3f0c4f2d11
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run`,
@@ -259,10 +259,10 @@ func newReleaseCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 		Long: `Send parked messages back to the queue they came from, or to another one, and
 take them out of the parking lot.
 
-A released message starts again, with all attempts and no strikes. It is the
-same work as before: it keeps its key and its generation, so completed work is
-not done again. If the command ends between the send and the delete, the message
-is in both queues, and can be released again.
+A released message starts over, with all attempts and no strikes. It is the same
+work as before: it keeps its key and its generation, so completed work is not
+done again. If the command ends between the send and the delete, the message is
+in both queues, and can be released again.
 
 A single message is released at once. Several are only listed without --run.
 The exit code is 5 if some could not be released, and 1 if none could.`,

@@ -30,9 +30,10 @@ queues, and why. Nothing is sent, deleted or recorded. Add the flags of "tenaq
 redrive run". With --no-claims the plan also shows how messages that do not come
 back are judged.
 
-SQS cannot show a message without delivering it: messages that were looked at
-are hidden for --look, and were received once more. A redriver takes them in a
-later step. The plan looks at few more messages than the rate has room for.`,
+SQS cannot show a message without delivering it. Messages that the plan looks at
+are hidden for --look, and their receive count grows by one. A redriver takes
+them in a later step. The plan looks at only a few more messages than the rate
+has room for.`,
 		Example: `  tenaq redrive plan orders-dlq
   tenaq redrive plan orders-dlq mail-dlq --redrives 3
   tenaq redrive plan orders-dlq --json | jq '.queues[].decisions[] | select(.action == "park")'`,

@@ -21,12 +21,12 @@ import (
 func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive",
-		Short: "Bring dead letters back at the pace their consumer can bear",
+		Short: "Bring dead letters back at the pace their consumer can handle",
 		Long: `Bring dead letters back to the queue they came from, at the pace that their
-consumer can bear, and park what would only fail again.
+consumer can handle, and park those that would only fail again.
 
-Three queues belong together: the queue of the work, its dead-letter queue, and
-a parking lot, which has no consumer. A redriver sends a few dead letters back,
+Three queues work together: the queue of the work, its dead-letter queue, and a
+parking lot, which has no consumer. A redriver sends a few dead letters back,
 finds out whether they succeeded, and then sends more, fewer, or none while the
 consumer is unhealthy. A message that fails again and again while others succeed
 is parked with the reason, until you release or discard it. docs/redrive.md
@@ -106,10 +106,10 @@ func newPauseCmd(a *cli.App, f *flags) *cobra.Command {
 		Use:   "pause QUEUE --reason TEXT",
 		Short: "Pause all redrivers of a dead-letter queue",
 		Long: `Pause all redrivers of a dead-letter queue, on all machines: they redrive and
-park nothing until "tenaq redrive resume". Messages that are on their way are
-still followed.
+park nothing until "tenaq redrive resume". They still follow messages that are
+on their way.
 
-The pause is in the records that the redrivers share. It is forgotten two weeks
+The pause is kept in the records that the redrivers share. It expires two weeks
 after the last step of a redriver.`,
 		Example: `  tenaq redrive pause orders-dlq --reason 'the bank is down until noon'
   tenaq redrive resume orders-dlq`,
@@ -154,7 +154,7 @@ If they are not paused, nothing changes.`,
 				case state.Paused == "":
 					return a.Result(document, "%s was not paused", v.Queue)
 				}
-				return a.Result(document, "the redrivers of %s go on; they were paused: %s",
+				return a.Result(document, "resumed the redrivers of %s; they were paused: %s",
 					v.Queue, cli.OneLine(state.Paused))
 			}),
 	}

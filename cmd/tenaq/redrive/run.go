@@ -31,27 +31,27 @@ func newRunCmd(a *cli.App, r *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run QUEUE... --parking QUEUE",
 		Short: "Redrive the messages of dead-letter queues",
-		Long: `Redrive the messages of dead-letter queues until a signal ends it, or with
---once for one step.
+		Long: `Redrive the messages of dead-letter queues until a signal stops the command, or
+for one step with --once.
 
 A step finds out the outcomes of the messages that were sent earlier. Then it
 decides about each dead letter: send it back with a delay, hold it for now, or
 park it. A message goes to the queue it came from, or to --target. Several
-queues are redriven side by side with one parking lot; if one fails it is tried
-again and the others go on. Any number of redrivers may run: they share their
-records.
+queues can share one parking lot and are redriven side by side; if one fails, it
+is tried again while the others continue. Any number of redrivers may run: they
+share their records.
 
-The ledger has the outcomes, if the workers use package worker or "tenaq pipe".
-For other workers add --no-claims: a message that is a dead letter again has
-failed. A tenaq server reports which messages were deleted, which count as done.
-On any other server a message that has not come back after its visibility
+Outcomes come from the ledger, if the workers use package worker or "tenaq
+pipe". For other workers add --no-claims: a message that is a dead letter again
+has failed. A tenaq server reports which messages were deleted; those count as
+done. On any other server, a message that has not come back after its visibility
 timeout and one step counts as half a success.
 
 ` + redrivehost.ScheduleHelp + `
 
-Standard error has a line for each message that is sent on and each eventful
-step; a terminal has one line that is updated, and what needs attention. --json
-prints one object per step on standard output.
+Standard error gets a line for each message that is sent on and each eventful
+step. On a terminal, it gets one line that is updated, and lines for what needs
+attention. --json prints one object per step on standard output.
 
 With --once, --schedule says how often the command runs. The exit code is 4 if
 the breaker is open after the step or another redriver took a step at the same

@@ -35,20 +35,21 @@ The command writes FILE.partial and renames it when it is complete and on disk.
 It never replaces an existing file. With - it writes to standard output. A
 truncated backup is recognized as such.
 
-In a bucket, a backup is named after its time and its store, and appears when
-all of it is stored. --keep then removes older ones of the same store. --every
+In a bucket, a backup is named after its time and its store, and appears only
+once it is complete. --keep then removes older ones of the same store. --every
 takes backups until the command is stopped; if one fails, the command reports it
-and tries again. The bucket takes the keys, profile and region of the AWS
-environment, and AWS_ENDPOINT_URL_S3 names another store than Amazon S3.
+and tries again. The bucket uses the keys, profile and region of the AWS
+environment. For a store other than Amazon S3, set AWS_ENDPOINT_URL_S3.
 
-With keys, use one of the server's account that is allowed tenaq:Backup; it
-needs nothing else. If AWS_ACCESS_KEY_ID is for the bucket, give the server's
-key as TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. A backup holds every
-message in clear text: protect it like the queues.
+On a server with keys, use a key of the server's account that allows
+tenaq:Backup; it needs nothing else. If AWS_ACCESS_KEY_ID is for the bucket,
+give the server's key as TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. A
+backup holds every message in clear text: protect it like the queues.
 
 "tenaq restore" restores a backup. A backup does not include files beside the
-data, such as keys, certificates and the configuration, nor records in a file or
-a database of their own, outboxes, and bodies kept beside a queue.`,
+data, such as keys, certificates and the configuration. Nor does it include
+records in a file or a database of their own, outboxes, or bodies kept beside a
+queue.`,
 		Example: `  tenaq backup tenaq-$(date +%F).tar
   tenaq backup - | zstd -q > /backups/tenaq-$(date +%F).tar.zst
   tenaq backup s3://backups/tenaq/ --keep 14
@@ -319,7 +320,7 @@ Other objects are left out.`,
 		Args: cli.Wants(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !strings.HasPrefix(args[0], bucketScheme) {
-				return cli.Usagef("%q is no bucket; write s3://BUCKET/PREFIX/", args[0])
+				return cli.Usagef("%q is not a bucket; write s3://BUCKET/PREFIX/", args[0])
 			}
 			b, _, err := openBucket(cmd.Context(), args[0])
 			if err != nil {

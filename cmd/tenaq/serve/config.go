@@ -33,7 +33,7 @@ The file may declare queues, with the attribute names of SQS:
     - name: orders-dlq
     - name: orders-parking
 
-It may have the server bring dead letters back, as "tenaq redrive run" does:
+It can make the server bring dead letters back, as "tenaq redrive run" does:
 
   redrive:
     records: postgres://app@db.example.com/app   # with the workers' claims
@@ -44,7 +44,7 @@ It may have the server bring dead letters back, as "tenaq redrive run" does:
         policy: {rate-max: 50, redrives: 3}
 
 It declares the actions that alarms may run. Each queue has built-in alarms;
-programs create others with the CloudWatch API:
+programs can create others with the CloudWatch API:
 
   alarm-actions: [team]
   actions:

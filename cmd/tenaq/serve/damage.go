@@ -27,7 +27,7 @@ func NewVerifyCmd(a *cli.App) *cobra.Command {
 checksums of all files, and check that rows agree with each other. Nothing is
 written.
 
-The command lists the first 100 findings and ends with one line that counts what
+The command lists the first 100 findings and ends with a line that says how much
 it checked. The exit code is 0 if all is well, 6 if there are findings or the
 store cannot be opened, 7 if the disk cannot be read, and 4 if a server has the
 directory open: stop it first, or verify a restored backup.
@@ -132,8 +132,8 @@ do not match their checksums. It computes indexes and counters from the
 messages. The result passes "tenaq verify", and a server starts on it.
 
 The output lists the damaged files and, for each queue, how many messages were
-kept and lost. A message without its body counts as lost. The number lost is a
-lower bound. A queue whose name is lost gets the name salvaged-N.
+kept and lost. A message without its body counts as lost. The number of lost
+messages is a lower bound. A queue whose name is lost gets the name salvaged-N.
 
 If something is lost, the new store may differ from the old one:
   - Messages that were deleted or moved shortly before may be back. Consumers

@@ -46,7 +46,7 @@ func openNotifier(getenv func(string) string, logger *slog.Logger) *notifier {
 func (n *notifier) send(message string) {
 	_ = n.conn.SetWriteDeadline(time.Now().Add(notifyMax)) // it fails when conn is closed
 	if _, err := n.conn.Write([]byte(message)); err != nil {
-		n.logger.Warn("service manager not told", "message", message, "error", err)
+		n.logger.Warn("service manager not notified", "message", message, "error", err)
 	}
 }
 

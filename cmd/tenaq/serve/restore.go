@@ -27,13 +27,14 @@ in a bucket, the command takes the newest unless the address names one.
 The command checks the whole backup, by its checksums and as "tenaq verify"
 does, before the directory becomes usable. Exit code 6 means that the backup is
 truncated, damaged or not a backup; 4 that the directory is not empty. If the
-restore is interrupted, no server accepts the directory: remove it and restart.
+restore is interrupted, no server accepts the directory: remove it and start
+over.
 
-The data is as of the time of the backup, with an identity of its own, so
-receipt handles of the original server are not valid. Messages in flight stay
+The data is as of the time of the backup. The store has an identity of its own,
+so receipt handles of the original server are not valid. Messages in flight stay
 hidden for up to a minute after the start. Work that was completed after the
 backup is in the queues again, so consumers must recognize it. Do not run both
-servers: move tasks, alarms and producers would continue in each.`,
+servers: move tasks, alarms and producers would run in each.`,
 		Example: `  tenaq restore tenaq-2026-11-21.tar --data-dir /var/lib/tenaq
   zstd -dc tenaq.tar.zst | tenaq restore - --data-dir /var/lib/tenaq
   tenaq restore s3://backups/tenaq/ --data-dir /var/lib/tenaq
@@ -116,7 +117,7 @@ func newBackupVerifyCmd(a *cli.App) *cobra.Command {
 		Use:   "verify FILE|-|s3://BUCKET/PREFIX/[NAME]",
 		Short: "Restore a backup on trial, and remove the result",
 		Long: `Restore a backup into a temporary directory, check it as "tenaq restore" does,
-and remove the directory. It takes as much space as the backup, below TMPDIR. Of
+and remove the directory. This needs as much space in TMPDIR as the backup. Of
 the backups in a bucket, the command takes the newest unless the address names
 one. Exit code 6 means that the backup is truncated, damaged or not a backup.`,
 		Example: `  tenaq backup verify tenaq-2026-11-21.tar

@@ -31,11 +31,11 @@ func NewCmd(a *cli.App) *cobra.Command {
 		Short: "Run the queue",
 		Long: `Run the queue: serve the SQS API until stopped.
 
-One line on standard output reports that the server is ready, and where its
-console for the browser is; the log goes to standard error. SIGTERM and SIGINT
-stop it: waiting receives return empty, accepted requests are completed, and it
-exits with 0 within ten seconds. A second signal stops it at once and loses
-nothing that was acknowledged.
+One line on standard output says that the server is ready, and where its console
+is; the log goes to standard error. SIGTERM and SIGINT stop it: waiting receives
+return empty, accepted requests are completed, and it exits with 0 within ten
+seconds. A second signal stops it at once and loses nothing that was
+acknowledged.
 
 With keys, requests must be signed. Keys come from the file of --credentials, or
 a single one from TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY. SIGHUP
@@ -43,8 +43,8 @@ reloads keys and TLS certificate. Without keys, the server listens only on
 loopback addresses, unless --allow-unauthenticated is set. Under systemd, use
 Type=notify, with or without WatchdogSec.
 
-With --cluster-listen, the server is a node of a cluster, of which one node may
-fail: see "tenaq cluster --help".
+With --cluster-listen, the server is a node of a cluster, which survives the
+loss of a node: see "tenaq cluster --help".
 
 ` + settingsHelp,
 		Example: `  tenaq serve

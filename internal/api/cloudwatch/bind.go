@@ -105,7 +105,7 @@ func (b binder) structure(v reflect.Value, from wire.Value, path string) error {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// value fills whatever a field may be.
+// value fills a field of any kind.
 func (b binder) value(v reflect.Value, from wire.Value, path string, rule, each limits) error {
 	var err error
 	switch {

@@ -90,7 +90,7 @@ type call struct {
 	http      *http.Request
 	principal auth.Principal
 
-	// For polls, which may have to go on without their handler.
+	// For polls, which may have to continue without their handler.
 	w       http.ResponseWriter
 	attempt *attempt
 	op      *operation // nil until it is known
@@ -225,7 +225,7 @@ func (e *attempt) succeed(w http.ResponseWriter, op *operation, resp response) {
 		answer = buf.Bytes()
 	}
 	if resp.room != nil {
-		resp.room.Set(int64(len(answer))) // the messages themselves are not needed any more
+		resp.room.Set(int64(len(answer))) // the messages themselves are no longer needed
 	}
 	wire.Respond(w, http.StatusOK, contentTypes[e.protocol], answer)
 	e.ends("")

@@ -111,7 +111,7 @@ func (c *call) sendMessage(req *sqswire.SendMessageRequest) (response, error) {
 }
 
 // stored adds to the answer of a send what the queue has made of the message. The checksums stay
-// those of the request, also when it was a duplicate of another. [DEDUP-13, DEDUP-14, SEND-9]
+// those of the request, even when it was a duplicate of another. [DEDUP-13, DEDUP-14, SEND-9]
 func stored(answer *sqswire.Sent, s *engine.Sent) {
 	answer.MessageID = s.ID.String()
 	if s.Sequence != 0 {

@@ -26,7 +26,7 @@ const (
 	crowd        = 1000
 )
 
-// errSuspended ends a handler whose poll goes on without it.
+// errSuspended ends a handler whose poll continues without it.
 var errSuspended = errors.New("the poll is suspended")
 
 // A suspendedPoll is a poll that waits without a handler.

@@ -118,7 +118,7 @@ func (c *Conn) watch(waiter Waiter) {
 	if n == 0 {
 		c.clientGone()
 	} else {
-		c.idle = false // what arrives now is for the HTTP server, also when a stop begins
+		c.idle = false // what arrives now is for the HTTP server, even when a stop begins
 	}
 	s.mu.Unlock()
 	switch {

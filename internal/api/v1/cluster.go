@@ -17,7 +17,7 @@ import (
 // return cluster.ErrNotLeader. Every other error is shown to the operator, so it ends with what to
 // do. A node is named by its id, a beginning of it that no other node has, or its address.
 type Control interface {
-	// Status returns within seconds, also without a leader.
+	// Status returns within seconds, even without a leader.
 	Status(ctx context.Context) cluster.Status
 
 	Join(ctx context.Context, node string) error

@@ -87,7 +87,7 @@ type call struct {
 
 // A streamed answer writes itself.
 type streamed interface {
-	kind() string // its Content-Type, also of a zero value
+	kind() string // its Content-Type, even for a zero value
 
 	// stream returns the code under which the request is counted, empty for success.
 	stream(h *Handler, w http.ResponseWriter) (code string)

@@ -29,8 +29,10 @@ func measureLive(ctx context.Context, e *env) ([]measure, error) {
 	}
 	with := &besideLive{Contender: inner, e: e, queue: w.Queue}
 	ratio, note, err := e.compare(ctx, without, bench.Named{Name: "with", Contender: with})
-	return []measure{{"send", ratio, note},
-		{"more memory", with.memory, fmt.Sprintf("the most of a round, for %d streams", liveStreams)}}, err
+	return []measure{
+		{"send", ratio, note},
+		{"more memory", with.memory, fmt.Sprintf("the most in a round, %d streams", liveStreams)},
+	}, err
 }
 
 // besideLive works while live streams show its queue.
@@ -59,10 +61,10 @@ func (b *besideLive) Round(ctx context.Context, load bench.Load) (t bench.Tally,
 	return t, errors.Join(err, failed)
 }
 
-// A liveReaders reads streams until it is closed. ended has the reason of each that ended before.
+// liveReaders read streams until they are closed.
 type liveReaders struct {
 	cancel context.CancelFunc
-	ended  chan error
+	ended  chan error // why each stream ended
 	open   int
 }
 
@@ -73,8 +75,9 @@ func openLive(ctx context.Context, at bench.Endpoint, queue string) (r *liveRead
 	url := at.URL.JoinPath("/v1/live").String() + "?queues=" + queue
 	for r.open < liveStreams {
 		from := net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+r.open/liveStreamsOf))}
-		dialer := &net.Dialer{LocalAddr: &from}
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+		client := &http.Client{Transport: &http.Transport{
+			DialContext: (&net.Dialer{LocalAddr: &from}).DialContext, DisableKeepAlives: true,
+		}}
 		request, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 		if err != nil {
 			return r, err

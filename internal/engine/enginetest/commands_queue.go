@@ -79,7 +79,7 @@ func (p *Player) sources(a *args, _ []string) (string, error) {
 }
 
 // token returns the paging token that an alias, t1, t2 and so on, stands for. Any other text is a
-// token that nobody handed out.
+// token that was never handed out.
 func (p *Player) token(alias string) string {
 	if n, err := strconv.Atoi(strings.TrimPrefix(alias, "t")); err == nil && n >= 1 &&
 		n <= len(p.tokens) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A Generator makes up scripts. Its numbers are few and round, so that deadlines meet each other
-// and the moments at which somebody looks.
+// and the moments at which it looks at queues.
 type Generator struct {
 	r      *rand.Rand
 	names  []string // of queues; those that come twice are used more often
@@ -250,7 +250,7 @@ func (g *Generator) more(receipts int) {
 			g.maybe("max", "1", "2", "3", "10", "10"), g.maybe("vt", g.timeout()), g.maybe("wait",
 				"0", "20"), g.attempt(q))
 	case g.dead && g.chance(4):
-		// Messages that nobody deletes are what dead-letter queues are for.
+		// Dead-letter queues need messages that are never deleted.
 		g.emit("receive q=%s max=10 vt=%s names=TenaqReason show=(seq, source, story)", q,
 			g.one("0", "0", "1"))
 	case n < 485 && g.large:

@@ -73,7 +73,7 @@ type modelMessage struct {
 	seq, generation uint64
 	id, lineage     engine.MessageID
 	sent            int64
-	firstSent       int64     // by whoever sent it, before any move task
+	firstSent       int64     // by its sender, before any move task
 	fence           uint64    // how often the lineage was delivered
 	arrived         int64     // in this queue
 	here            int       // receives in this queue

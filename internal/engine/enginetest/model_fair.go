@@ -63,7 +63,7 @@ func (t modelTurn) compare(other modelTurn) int {
 }
 
 // turn returns the place of a message in the order. counts holds how many messages of each group
-// are in flight or picked already, last when a group was last picked by this receive.
+// are in flight or already picked, and last the place of each group's latest pick by this receive.
 func (q *modelQueue) turn(
 	msg *modelMessage, counts map[string]int, last map[string]modelPlace,
 ) modelTurn {

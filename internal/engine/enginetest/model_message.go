@@ -400,7 +400,7 @@ func (q *modelQueue) delivery(msg *modelMessage, asked []string) engine.Delivery
 	}
 }
 
-// find returns the message of a handle, nil when there is none any more.
+// find returns the message of a handle, nil when there is none.
 func (m *Model) find(q *modelQueue, h engine.Handle) (*modelMessage, *engine.Error) {
 	if !h.Valid || h.Incarnation != q.incarnation {
 		return nil, modelRefusal(engine.CodeInvalidHandle, `The input receipt handle "%s" is not a valid receipt handle.`, h.Text)

@@ -34,7 +34,7 @@ func (m *Model) countTimeout(q *modelQueue, msg *modelMessage) {
 	}
 }
 
-// survey tells of all queues at once.
+// survey reports all queues at once.
 func (m *Model) survey() (gauges []engine.Gauge) {
 	for name, q := range m.queues { // order does not matter: sorted below
 		m.settle(q)

@@ -247,8 +247,8 @@ func (p *Player) entryOf(d *engine.Delivery) *engine.Entry {
 	return &entry
 }
 
-// handle returns the receipt handle that an alias stands for. Any other text is a handle that
-// nobody has sealed.
+// handle returns the receipt handle that an alias stands for. Any other text is a handle that the
+// player never sealed.
 func (p *Player) handle(t engine.Text) engine.Handle {
 	if h, ok := p.handles[t.Value]; ok {
 		return h

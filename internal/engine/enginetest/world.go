@@ -89,7 +89,7 @@ type World struct {
 	progress        progress
 }
 
-// progress is how far a world has come, for whoever looks on from another goroutine.
+// progress is how far a world has come, for observers on other goroutines.
 type progress struct {
 	begun     atomic.Int64 // requests
 	confirmed atomic.Int64 // requests that are durable, times partsMax, and parts of the next one

@@ -17,7 +17,7 @@ func isRecord(k []byte) bool {
 }
 
 // records keeps the records that can be read, and writes the index of those that expire. Versions
-// go on behind all that were ever given: a claim that is lost must not have its fence given again.
+// continue after all that were ever given: the fence of a lost claim must not be given again.
 func (s *salvage) records() {
 	v, used := s.get(row.RecordsKey())
 	all, _ := row.DecodeRecords(v)

@@ -62,7 +62,7 @@ func (s *Sweeper) settle(ctx context.Context, w *Work) {
 	case err != nil:
 		w.Error = err.Error()
 	case !w.Settled:
-		w.leave("it changed meanwhile")
+		w.leave("it has changed in the meantime")
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *Sweeper) resend(
 ) (retryIn time.Duration) {
 	if w.entry != nil {
 		if e, err := s.cfg.Ledger.Entry(ctx, w.Key); err == nil && e.Version != w.entry.Version {
-			w.leave("it changed meanwhile")
+			w.leave("it has changed in the meantime")
 			return 0
 		}
 	}

@@ -152,7 +152,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	started := time.Now()
 	needs := w.needs()
 	if w.once && needs > 0 {
-		w.Note("this takes %s, because some alarms depend on what happens meanwhile",
+		w.Note("this takes %s, because some alarms need more than one reading",
 			cli.HumanDuration(needs))
 	}
 	ticker := time.NewTicker(w.limits.Interval)

@@ -25,7 +25,7 @@ func (p *play) openDatabase() (closeAll func()) {
 	if p.Database != "" {
 		at, err := url.Parse(p.Database)
 		if err != nil { // which has the password in it
-			p.Must(errors.New("--db is no URL; write postgres://USER@HOST/DATABASE"))
+			p.Must(errors.New("--db is not a URL; write postgres://USER@HOST/DATABASE"))
 		}
 		schema = "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
 		if err := p.execute("CREATE SCHEMA " + schema); err != nil {

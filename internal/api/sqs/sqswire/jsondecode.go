@@ -147,7 +147,7 @@ func (d *decoder) attributes(_ *member, p *MessageAttributes) {
 	makeMap(d, *p, nulls, compareAttributes)
 }
 
-// makeMap sorts the entries of a JSON object and refuses a name that is given twice, also when one
+// makeMap sorts the entries of a JSON object and refuses a name that is given twice, even when one
 // of its values was null.
 func makeMap[S ~[]E, E any](d *decoder, s, nulls S, compare func(a, b E) int) {
 	slices.SortFunc(s, compare)

@@ -84,7 +84,7 @@ func (d *queryDecoder) find(name string) (value string, ok bool) {
 	return "", false
 }
 
-// below returns a decoder for the parameters whose names go on after name and a dot.
+// below returns a decoder for the parameters whose names continue after name and a dot.
 func (d *queryDecoder) below(name string) queryDecoder {
 	from := d.search(name, compareBelow)
 	to := from

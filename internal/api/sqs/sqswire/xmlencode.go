@@ -99,7 +99,7 @@ func (e *xmlEncoder) blob(m *member, p *[]byte) {
 	}
 }
 
-// strings writes nothing for a list without elements, also if it is required.
+// strings writes nothing for a list without elements, even if it is required.
 func (e *xmlEncoder) strings(m *member, p *[]string) {
 	for _, s := range *p {
 		e.text(m.element, s)
