@@ -113,9 +113,6 @@ func TestPages(t *testing.T) {
 			b.sees("dead park orders-dlq")
 		}
 		b.judged(p.name)
-		if p.name == "overview" {
-			b.picture("console-overview")
-		}
 	}
 	b.goTo("#/q/orders-dlq/dead")
 	b.sees("CardDeclined")

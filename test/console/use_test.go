@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -193,6 +194,20 @@ func TestMinutes(t *testing.T) {
 	// the chart goes on
 	s.send("orders", "more", nil)
 	b.until("it is counted", `document.querySelectorAll(".legend b")[3].innerText === "21"`)
+
+	if os.Getenv("TENAQ_SCREENSHOTS") != "" { // half a minute of a shop, for the README
+		shop := newShop(t, "--alarm-minute", "2s")
+		for i := range 30 {
+			shop.send("mails", fmt.Sprint(i), nil)
+			if i%3 == 0 {
+				shop.receive("orders", nil)
+			}
+			time.Sleep(time.Second)
+		}
+		b := shop.open(t, "")
+		b.until("queues have their lines", `document.querySelectorAll(".spark").length >= 4`)
+		b.picture("console-overview")
+	}
 }
 
 // A server that dies leaves a banner, and the page is right again by itself when the server is
