@@ -61,7 +61,7 @@ func TestSeries(t *testing.T) {
 		}
 		// minutes lets minutes end, and the monitor write them.
 		minutes := func(n int) {
-			time.Sleep(time.Now().Truncate(time.Minute).Add(time.Duration(n)*time.Minute + time.Second).Sub(time.Now()))
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Duration(n)*time.Minute + time.Second)))
 			synctest.Wait()
 		}
 		create("orders")
