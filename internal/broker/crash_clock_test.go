@@ -227,6 +227,12 @@ func (h *history) trusted() time.Duration {
 	return latest
 }
 
+// soonest is the earliest that time can be now.
+func (h *history) soonest() time.Duration {
+	earliest, _ := h.eras[len(h.eras)-1].bounds(time.Now())
+	return earliest
+}
+
 // A keyedSend is a send under a deduplication ID, which belongs to its body alone.
 type keyedSend struct {
 	body, id        string        // of the message, if it was answered

@@ -85,7 +85,7 @@ func (x *tagged) call(c *client, m *sentMessage, op *engine.SendMessage) {
 	}
 	op.Call.Hash = engine.HashInvocation([]byte(m.body))
 	c.sim.history.locked(func() {
-		x.calls = append(x.calls, &sendCall{m, *op, c.sim.history.trusted()})
+		x.calls = append(x.calls, &sendCall{m, *op, c.sim.history.soonest()})
 	})
 }
 
@@ -113,7 +113,7 @@ func (x *tagged) attempt(c *client) {
 	h.locked(func() {
 		if !m.send.answered {
 			m.again = append(m.again, a)
-			call.begun = min(call.begun, h.trusted()) // after a power cut, the clock may have been set back
+			call.begun = min(call.begun, h.soonest()) // after a power cut, the clock may have been set back
 		}
 	})
 	c.do(a, &op, func() {
