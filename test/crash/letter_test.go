@@ -113,15 +113,22 @@ func (k *tagged) dies(ctx context.Context, seed uint64, n int, from string) {
 	}
 }
 
-// reaches waits until a queue has all messages.
+// reaches waits until a queue has all messages, as long as more come.
 func (k *tagged) reaches(ctx context.Context, url string, count int) error {
-	_, err := insist(ctx, func() (none struct{}, err error) {
-		if n, err := k.count(ctx, url); err != nil || n >= count {
-			return none, err
+	for had := -1; had < count; {
+		n, err := insist(ctx, func() (int, error) {
+			n, err := k.count(ctx, url)
+			if err == nil && n <= had {
+				err = fmt.Errorf("%s has %d messages of %d, and no more come", url, n, count)
+			}
+			return n, err
+		})
+		if err != nil {
+			return err
 		}
-		return none, errors.New("there are fewer messages in " + url)
-	})
-	return err
+		had = n
+	}
+	return nil
 }
 
 // sendOn sends the messages of a queue on, each in one step, until the context ends.
