@@ -9,8 +9,8 @@ import (
 // sqliteoutbox are Finders.
 type Finder interface {
 	// Find returns up to limit rows, the oldest first: those whose work has one of the names, which
-	// is their Dedup or else their ID, and those that were sent with one of the message ids. There
-	// is no index of these names, so Find may read the whole table. It changes nothing.
+	// is their Dedup or else their ID, and those that were sent with one of the message ids. These
+	// names have no index, so Find may read the whole table. It changes nothing.
 	Find(ctx context.Context, works, messages []string, limit int) ([]Found, error)
 }
 

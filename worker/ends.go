@@ -24,7 +24,7 @@ type deletingStore interface {
 }
 
 // A deleteObserver is a client that tracks the messages of the worker. A delete together with the
-// end of a claim is no call of DeleteMessage, so the worker calls Deleted after each one.
+// end of a claim does not call DeleteMessage, so the worker calls Deleted after each one.
 type deleteObserver interface{ Deleted(handle string) }
 
 // ends completes claims and deletes messages in one step.

@@ -112,7 +112,7 @@ func (w *twins) all() []pressed {
 	}
 }
 
-// pageIsText: a page of an alarm that is no address of the web is shown, but not as a link.
+// pageIsText checks that the page of an alarm is shown as text if it is not a web address.
 func pageIsText(b *tab) {
 	b.t.Helper()
 	b.sees("What to do: docs/alarms/dead-letters.md")

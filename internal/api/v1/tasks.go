@@ -31,8 +31,8 @@ type filter struct {
 	Key         part              `json:"key,omitempty" doc:"of a replay: key of the work"`
 }
 
-// A part of a filter is a text. An empty one would take every message, where its sender, such as a
-// script without its variable, means few.
+// A part of a filter is a text. It must not be empty: an empty part would select every message,
+// while its sender, such as a script whose variable is not set, means a few.
 type part string
 
 func (p *part) UnmarshalJSON(text []byte) error {
@@ -45,8 +45,8 @@ func (p *part) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// A destination is the name of a queue to which messages go. Without one they go to another queue
-// than an empty one means.
+// A destination is the name of a queue to which messages go. It must not be empty: a request
+// without it sends them elsewhere, which a sender whose variable is not set does not mean.
 type destination string
 
 func (d *destination) UnmarshalJSON(text []byte) error {
