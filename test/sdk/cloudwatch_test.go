@@ -34,7 +34,8 @@ func (n *node) cloudWatch(change func(*cloudwatch.Options)) *cloudwatch.Client {
 	}, change)
 }
 
-// onQueue is an alarm on messages that are visible in a queue.
+// onQueue is an alarm on messages that are visible in a queue. It keeps its state while the queue
+// does not exist, because a minute may end at any step of a test.
 func onQueue(name, queue string) *cloudwatch.PutMetricAlarmInput {
 	return &cloudwatch.PutMetricAlarmInput{
 		AlarmName:          &name,
@@ -46,6 +47,7 @@ func onQueue(name, queue string) *cloudwatch.PutMetricAlarmInput {
 		EvaluationPeriods:  aws.Int32(1),
 		Threshold:          aws.Float64(0),
 		ComparisonOperator: types.ComparisonOperatorGreaterThanThreshold,
+		TreatMissingData:   aws.String("ignore"),
 		AlarmActions:       []string{"arn:aws:sns:us-east-1:000000000000:log"},
 		Tags:               []types.Tag{{Key: aws.String("team"), Value: aws.String("orders")}},
 	}
