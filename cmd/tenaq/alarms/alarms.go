@@ -72,7 +72,7 @@ with 1 if the server cannot be reached.`,
 		}),
 	}
 	f.Register(cmd)
-	cmd.Flags().StringVar(&state, "state", "", "show only this `state`")
+	cli.Text(cmd.Flags(), &state, "state", "show only this `state`")
 	cmd.Flags().BoolVar(&asExitCode, "exit-code", false,
 		"exit with 4 if an alarm is in the state ALARM")
 	cli.Completes(cmd, "state", "ALARM", "OK", "INSUFFICIENT_DATA")

@@ -88,12 +88,12 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	flags.StringVar(&c.Prefix, "prefix", "", "watch queues whose names begin with this `text`")
 	flags.StringArrayVar(&c.Parking, "parking", nil,
 		"watch this `queue` as a parking lot; repeatable")
-	flags.StringVar(&config, "config", "", "take redriven queues from this YAML `file`")
+	cli.Text(flags, &config, "config", "take redriven queues from this YAML `file`")
 	cli.Number(flags, &c.Limit, "limit", 1000, 1, doctor.QueuesMax,
 		"maximum `number` of queues to watch")
 	cli.Value(flags, &c.Limits.Interval, "interval", "60s", "`duration` between readings",
 		parseInterval)
-	flags.StringVar(&alarms, "alarms", "", "watch only for these `names`, comma-separated")
+	cli.Text(flags, &alarms, "alarms", "watch only for these `names`, comma-separated")
 	cli.Duration(flags, &c.Limits.AgeMax, "age-max", "1h", "maximum age, a `duration`")
 	cli.Number(flags, &c.Limits.InFlightMax, "in-flight-max", 100_000, 0, 0,
 		"maximum `number` in flight")

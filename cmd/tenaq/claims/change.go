@@ -71,7 +71,7 @@ with exit code 4 unless you add --force.`,
 		return settle(cmd, args)
 	}
 	cmd.Flags().StringVar(&result, "result", "", "result of the work, as `text`")
-	cmd.Flags().StringVar(&file, "result-file", "", "read the result of the work from this `file`")
+	cli.Text(cmd.Flags(), &file, "result-file", "read the result of the work from this `file`")
 	return cmd
 }
 

@@ -57,8 +57,8 @@ type changeFlags struct {
 // register adds the flags. Set and remove are the names of those for attributes.
 func (f *changeFlags) register(cmd *cobra.Command, set, remove string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.body, "body", "", "the new body, as `text`")
-	flags.StringVar(&f.file, "body-file", "", "`file` with the new body; - for standard input")
+	cli.Text(flags, &f.body, "body", "the new body, as `text`")
+	cli.Text(flags, &f.file, "body-file", "`file` with the new body; - for standard input")
 	flags.StringArrayVar(&f.set, set, nil, "attribute to set, `NAME=VALUE` or NAME:TYPE=...")
 	flags.StringArrayVar(&f.removed, remove, nil, "attribute to remove, by its `name`")
 	cmd.MarkFlagsMutuallyExclusive("body", "body-file")

@@ -66,7 +66,7 @@ nothing is known, the exit code is 3.
 	f.ClientFlags.Register(cmd)
 	f.claims.Register(cmd)
 	f.claims.Connect = f.Connect
-	cmd.Flags().StringVar(&f.outbox, "outbox", "",
+	cli.Text(cmd.Flags(), &f.outbox, "outbox",
 		"`address` of an outbox (default $TENAQ_OUTBOX)")
 	return cmd
 }

@@ -151,9 +151,9 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cli.SomeTime(flags, &f.cfg.Drain, "drain", "30s", "drain `duration` after a signal")
 	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "2s", "first retry pause, a `duration`")
 	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "15m", "longest retry pause, a `duration`")
-	flags.StringVar(&f.deadLetter, "dead-letter", "",
+	cli.Text(flags, &f.deadLetter, "dead-letter",
 		"dead-letter `queue` (default: redrive policy's)")
-	flags.StringVar(&f.key, "key", "", "key of a message: body.`PATH` or attribute:NAME")
+	cli.Text(flags, &f.key, "key", "key of a message: body.`PATH` or attribute:NAME")
 	flags.StringVar(&f.ledger, "ledger", "claim/", "key `prefix` of the ledger")
 	flags.BoolVar(&f.cfg.NoClaims, "no-claims", false,
 		"run without a ledger; attempts are receives")
@@ -164,7 +164,7 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cli.SomeTime(flags, &f.grace, "grace", "10s", "`duration` from stop to kill")
 	cli.SomeTime(flags, &f.pause, "pause", "60s", "postpone by this `duration`")
 	flags.BoolVar(&f.noOutput, "no-output", false, "do not print the output of tasks")
-	flags.StringVar(&f.http, "http", "", "send each message to this `URL`")
+	cli.Text(flags, &f.http, "http", "send each message to this `URL`")
 	flags.BoolVar(&f.lambda, "lambda", false, "with --http: send batches, as AWS Lambda does")
 	cli.Number(flags, &f.cfg.BatchSize, "batch-size", 10, 1, 0,
 		"maximum `number` in a --lambda batch")

@@ -75,8 +75,8 @@ func NewBridgeCmd(a *cli.App) *cobra.Command {
 	}
 	f.from.Register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.to.EndpointURL, "to-endpoint-url", "", "SQS API `URL` of TO, or aws")
-	flags.StringVar(&f.to.Region, "to-region", "", "sign for this `region` at TO (default as for FROM)")
+	cli.Text(flags, &f.to.EndpointURL, "to-endpoint-url", "SQS API `URL` of TO, or aws")
+	cli.Text(flags, &f.to.Region, "to-region", "sign for this `region` at TO (default as for FROM)")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when the source holds no messages")
 	cli.Number(flags, &f.receives, "receives", 4, 1, 100, "receive with this `number` of requests")
 	return cmd

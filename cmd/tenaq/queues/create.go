@@ -80,7 +80,7 @@ does not have: docs/extensions.md lists them.`,
 	flags.StringArrayVar(&cf.attributes, "attribute", nil,
 		"set an attribute, as `NAME=VALUE`; repeatable")
 	flags.StringArrayVar(&cf.tags, "tag", nil, "set a tag, as `KEY=VALUE`; repeatable")
-	flags.StringVar(&cf.deadLetter, "dead-letter", "", "move failing messages to this `queue`")
+	cli.Text(flags, &cf.deadLetter, "dead-letter", "move failing messages to this `queue`")
 	cli.Number(flags, &cf.maxReceives, "max-receives", maxReceivesDefault, 1,
 		sqslimits.ReceivesMax, "`number` of receives before a move")
 	cli.Value(flags, &cf.visibility, "visibility", "", "hide received messages for this `duration`",

@@ -306,7 +306,7 @@ was moved. An interrupt leaves the task running.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&to, "to", "", "move all messages to this `queue`")
+	cli.Text(flags, &to, "to", "move all messages to this `queue`")
 	flags.Int32Var(&rate, "rate", 0, "maximum `number` of messages per second, 1 to 500")
 	flags.BoolVar(&wait, "wait", false, "wait for the end of the task")
 	return cmd

@@ -175,7 +175,7 @@ func newParkedListCmd(a *cli.App, f *parkedFlags) *cobra.Command {
 					cli.OrEmpty(kind != "", " of the kind "+kind)+" in "+l.name)
 			}),
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "list only messages of this `kind`")
+	cli.Text(cmd.Flags(), &kind, "kind", "list only messages of this `kind`")
 	return cmd
 }
 
@@ -289,7 +289,7 @@ The exit code is 5 if some could not be released, and 1 if none could.`,
 			}),
 	}
 	c.Register(cmd.Flags(), "release")
-	cmd.Flags().StringVar(&to, "to", "", "send to this `queue` (default: where each came from)")
+	cli.Text(cmd.Flags(), &to, "to", "send to this `queue` (default: where each came from)")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ has room for.`,
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
+	cli.Text(flags, &f.spec.Target, "target", "redrive to this `queue` (default: the origin)")
 	cli.SomeTime(flags, &f.spec.Look, "look", "30s", "`duration` to hide messages")
 	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
 		"`schedule` of steps", redrivehost.ParseSchedule)

@@ -74,10 +74,10 @@ time, and 5 if only some of several queues failed.
 	}
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.spec.Parking, "parking", "", "`queue` that is the parking lot")
+	cli.Text(flags, &f.spec.Parking, "parking", "`queue` that is the parking lot")
 	flags.BoolVar(&f.spec.CreateParking, "create-parking", false,
 		"create a missing parking lot; keeps for 14 days")
-	flags.StringVar(&f.spec.Target, "target", "", "redrive to this `queue` (default: the origin)")
+	cli.Text(flags, &f.spec.Target, "target", "redrive to this `queue` (default: the origin)")
 	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
 		"`schedule` of steps", redrivehost.ParseSchedule)
 	cli.Value(flags, &f.spec.Look, "look", "", "`duration` to hide messages (default up to 2m)",

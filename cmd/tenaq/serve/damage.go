@@ -162,7 +162,7 @@ has the source open or the new directory is not empty.`,
 	}
 	f.RegisterSome(cmd.Flags(), "data-dir")
 	cmd.Flags().Lookup("data-dir").Usage = "salvage this `directory` (default as for serve)"
-	cmd.Flags().StringVar(&to, "to", "", "create the new store in this `directory`")
+	cli.Text(cmd.Flags(), &to, "to", "create the new store in this `directory`")
 	return cmd
 }
 

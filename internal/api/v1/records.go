@@ -265,9 +265,12 @@ func (c *call) showLarge(results []writeResult) {
 // for itself; otherwise nothing of the write is carried out. [REC-15]
 func (c *call) opOf(w *recordWrite) (engine.Op, error) {
 	account := c.principal.Account()
-	check := records.Write{Key: w.Key, Value: w.Value, TTL: time.Duration(w.TTLMS)} // of its sign
+	check := records.Write{Key: w.Key, Value: w.Value}
 	if err := check.Check(); err != nil {
 		return nil, errRecord(err)
+	}
+	if w.TTLMS < 0 {
+		return nil, errRecord(fmt.Errorf("ttlMs of record %q is %d: delete the record instead", w.Key, w.TTLMS))
 	}
 	if w.Delete {
 		if w.Message != nil {

@@ -91,7 +91,7 @@ func TestRecords(t *testing.T) {
 		{"POST", "/v1/queues/q/nack", `{"entries":[` + strings.Repeat("{},", 2000) + `{}]}`, "too many values"},
 		{"POST", "/v1/replace", `{"body":"\"","attributes":{` + strings.Repeat(`"a":{},`, 2000) + `"a":{}}}`, "too many values"},
 		{"POST", "/v1/records", `{"writes":[{"key":"` + strings.Repeat(`,[{\"`, 400) + `","ttlMs":-1}]}`, "1024 are allowed"},
-		{"POST", "/v1/records", `{"writes":[{"key":"k","ttlMs":-1}]}`, "delete it instead"},
+		{"POST", "/v1/records", `{"writes":[{"key":"k","ttlMs":-1}]}`, `ttlMs of record \"k\" is -1: delete the record`},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttl":1}]}`, "unknown"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","delete":true,"message":{"queue":"q","receiptHandle":"r"}}]}`, "keeps its record"},
 	} {
