@@ -208,7 +208,7 @@ func TestAWSAgeBound(t *testing.T) {
 	a.awsAge("q", 3)
 }
 
-// The messages that count are found behind segments of deleted ones.
+// The messages that count are found after segments of deleted ones.
 func TestAWSAgeBehindSegments(t *testing.T) {
 	a := newAger(t, kv.NewMemory())
 	a.create("q", "", "")

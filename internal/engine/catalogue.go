@@ -236,7 +236,7 @@ func page(names iter.Seq[QueueName], size Int) (page []QueueName, next string) {
 	return page, next
 }
 
-// names yields the queues of an account whose names begin with prefix and come after after.
+// names yields the queues of an account whose names begin with prefix, after the given one.
 func (e *Engine) names(account, prefix, after string) iter.Seq[QueueName] {
 	s := row.Span{Lo: row.QueueKey(QueueName{Account: account, Name: prefix})}
 	// The encoded name ends with a terminator; without it the key is the prefix of all longer
@@ -313,7 +313,7 @@ type Sweep struct {
 	After QueueName
 	Max   int
 
-	// The answer: the last queue it is done with, and whether there are others behind it. Moved
+	// The answer: the last queue it is done with, and whether there are others after it. Moved
 	// says that more rows in moved are to be looked at.
 	Last        QueueName
 	More, Moved bool

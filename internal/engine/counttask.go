@@ -2,7 +2,7 @@ package engine
 
 // CountTask counts the messages that a task with this filter would take now. It changes nothing.
 // One Apply looks at a bounded number of messages, so a count may take several: each continues
-// behind the one before. [TASK-8]
+// after the one before. [TASK-8]
 type CountTask struct {
 	Queue  QueueName
 	Filter TaskFilter

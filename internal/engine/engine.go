@@ -91,7 +91,7 @@ type Command struct {
 // and ListRecords; and Start, Stamp, Hold, Sweep, SweepRecords, MoveStep and Tick, which are the
 // broker's own.
 //
-// An Op is also its answer: its last fields, behind a comment that says so. Each Apply sets them
+// An Op is also its answer: its last fields, after a comment that says so. Each Apply sets them
 // anew. Every Op is a pointer: apply has a pointer receiver, so a type switch over operations
 // cannot miss one that was passed as a value.
 type Op interface {

@@ -132,7 +132,7 @@ type move struct {
 
 // pickMoves chooses what a step moves: the messages that a receive would find now, and that were
 // there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot
-// continue behind them. Fresh is what walk returns.
+// continue after them. Fresh is what walk returns.
 func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
 	looks, size, allowed := 0, int64(0), t.allowance(e.now)
 	fresh = e.walk(q, 0, nil, func(m *message) verdict {

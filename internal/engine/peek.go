@@ -17,7 +17,7 @@ import (
 // so a reader that continues from place to place meets each message once. [PEEK-4]
 //
 // The rows that one Apply reads are bounded, whether their messages are in the State or not. A page
-// may therefore be short or even empty, with more behind it.
+// may therefore be short or even empty, with more after it.
 type Peek struct {
 	Queue QueueName
 	State MessageState // only messages in this state; empty for all
@@ -141,7 +141,7 @@ type peek struct {
 	gates map[string]gate // by group
 }
 
-// run fills the page and reports whether there may be more behind it.
+// run fills the page and reports whether there may be more after it.
 func (p *peek) run() (more bool) {
 	pieces, more := p.pieces()
 	for _, r := range pieces {
@@ -158,7 +158,7 @@ func (p *peek) run() (more bool) {
 	return more
 }
 
-// pieces returns the next segments behind the place that have live messages, as ranges of numbers,
+// pieces returns the next segments after the place that have live messages, as ranges of numbers,
 // and whether there are other segments. Between them is only what was deleted.
 func (p *peek) pieces() (pieces []row.SeqRange, more bool) {
 	from := max((p.place+1)>>row.SegmentBits, p.q.st.Segment)
@@ -313,8 +313,8 @@ const gateLooks = 100
 //
 // Messages in flight are among the first ones, as many as one receive can take, because a receive
 // takes messages from the front of a group [FIFO-17] and no message enters there. Delayed messages
-// are among the last ones, and block only messages that came behind them with a place of their own,
-// such as dead letters. A delayed message behind more than gateLooks of these is not found.
+// are among the last ones, and block only messages that came after them with a place of their own,
+// such as dead letters. A delayed message after more than gateLooks of these is not found.
 func (p *peek) findGate(group string) (g gate) {
 	e, delay := p.e, p.q.row.Attributes.Delay()
 	k := row.GroupKey(p.q.row.Space, group)
@@ -400,7 +400,7 @@ const (
 	amongOutcomes = 2
 )
 
-// sealPlace returns the place behind a message as clients see it. It names the incarnation of the
+// sealPlace returns the place after a message as clients see it. It names the incarnation of the
 // queue, because another queue of the same name numbers its messages from the beginning.
 func sealPlace(among byte, incarnation [16]byte, seq uint64) string {
 	var c row.Codec

@@ -141,8 +141,8 @@ func (e *Engine) holder(s row.Slot) (h Holder) {
 // A groupPlace is a place in the order of groups at a moment.
 type groupPlace struct {
 	part   byte  // of groupParts
-	now    int64 // placed heads behind it are locked
-	fresh  int64 // fresh heads that were sent behind it are locked
+	now    int64 // placed heads after it are locked
+	fresh  int64 // fresh heads that were sent after it are locked
 	behind row.Pos
 }
 
@@ -153,7 +153,7 @@ var groupParts = [...]struct {
 }{{row.HeadHeld, true}, {row.HeadPlaced, true}, {row.HeadFresh, true}, {row.HeadPlaced, false},
 	{row.HeadFresh, false}}
 
-// headsFrom reads up to limit groups behind a place, moves the place behind them, and reports
+// headsFrom reads up to limit groups after a place, moves the place after them, and reports
 // whether there are others.
 func (e *Engine) headsFrom(
 	q *queue, at *groupPlace, locked bool, limit int,

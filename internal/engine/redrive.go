@@ -181,7 +181,7 @@ func (e *Engine) writeSource(q *queue, from, to QueueName) {
 	}
 }
 
-// sources yields the queues whose policy names target and whose names come behind after.
+// sources yields the queues whose policy names target and whose names come after the given one.
 func (e *Engine) sources(target QueueName, after string) func(yield func(QueueName) bool) {
 	s := row.Below(row.SourcePrefix(target))
 	if after != "" {

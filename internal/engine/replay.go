@@ -146,7 +146,7 @@ type pastMessage struct {
 	fence      uint64
 }
 
-// replayFrom returns a walk over the outcomes behind a place of a queue that is ready, and makes
+// replayFrom returns a walk over the outcomes after a place of a queue that is ready, and makes
 // its rows readable.
 func (e *Engine) replayFrom(
 	q, to *queue, f *TaskFilter, missing bool, place, horizon uint64,

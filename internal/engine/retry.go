@@ -3,7 +3,7 @@ package engine
 import "tenaq/internal/work/extension"
 
 // The pause after a failed attempt. When a receive hides a message, the end of its timeout is
-// known, and so is the pause after it. So the message goes to its place behind the pause at once,
+// known, and so is the pause after it. So the message goes to its place after the pause at once,
 // and nothing is written or searched when the timeout ends. [EXT-17 to EXT-21]
 
 // untilRetry returns when a message is available that was received, and whose timeout ends at a

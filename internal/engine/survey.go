@@ -12,7 +12,7 @@ type Survey struct {
 	Max   int
 	Watch bool
 
-	// The answer: queues, the last of them, and whether there are others behind it.
+	// The answer: queues, the last of them, and whether there are others after it.
 	Gauges []Gauge
 	Last   QueueName
 	More   bool

@@ -104,7 +104,7 @@ type selection struct {
 	content           Content
 }
 
-// selectFrom returns a walk over what lies behind a place of a queue that is ready.
+// selectFrom returns a walk over what lies after a place of a queue that is ready.
 func (e *Engine) selectFrom(
 	q *queue, f *TaskFilter, place, horizon uint64, sources bool,
 ) *selection {

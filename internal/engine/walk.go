@@ -13,14 +13,14 @@ const (
 	walkOn   verdict = iota // the message is taken to be delivered; go on to the next one
 	walkGone                // the message is taken and will not be in flight; go on to the next one
 	walkLast                // the message is taken and no other
-	walkPast                // not this one, nor in a FIFO queue the rest of its group; go on behind
+	walkPast                // not this one, nor in a FIFO queue the rest of its group; go on after
 	walkOver                // like walkPast, and in a fair queue not the rest of its group either
 	walkEnd                 // not this one, nor any other
 )
 
-// looksMax is how many unusable messages a walk passes over: those behind a horizon, and while
+// looksMax is how many unusable messages a walk passes over: those after a horizon, and while
 // expiry is held, those that have expired after they were handed out. [CLOCK-7] It bounds the work
-// of one Apply. A later one finds what lies behind them.
+// of one Apply. A later one finds what lies after them.
 const looksMax = 1000
 
 // walk visits the messages that can be received, in the order in which receives hand them out. It

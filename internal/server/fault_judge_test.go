@@ -112,7 +112,7 @@ func (s state) differ(want state) string {
 	return b.String()
 }
 
-// A reference is what a server without a fault answers and has: states[i] is the state behind i
+// A reference is what a server without a fault answers and has: states[i] is the state after i
 // steps.
 type reference struct {
 	steps   []step

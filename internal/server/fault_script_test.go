@@ -22,7 +22,7 @@ import (
 // A script is what the sweep asks of a server, one step after the other: everything that writes.
 //
 // Each step is acknowledged as a whole, refused as a whole, or under way when the server ends. So
-// after a fault the state is the one behind the last step that was acknowledged, or the one behind
+// after a fault the state is the one after the last step that was acknowledged, or the one after
 // the step that was under way.
 type step struct {
 	name string
@@ -58,7 +58,7 @@ type scriptClient struct {
 func newScriptClient(url string) *scriptClient {
 	return &scriptClient{
 		url: url,
-		// No connection is used twice: a request is never sent again behind one that was cut off.
+		// No connection is used twice: a request is never sent again after one that was cut off.
 		http:    &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * faultPatience},
 		handles: make(map[string]string), ids: make(map[string]string), alarms: make(map[string]bool), crowd: make(map[string]bool),
 	}

@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	do("DeleteMessage", `{"QueueUrl":"%sa","ReceiptHandle":"%s"}`, url, first)
 	do("ChangeMessageVisibility", `{"QueueUrl":"%sa","ReceiptHandle":"%s","VisibilityTimeout":0}`, url, second)
 	for range 4 {
-		receive("a") // the second one again, and those behind it
+		receive("a") // the second one again, and those after it
 	}
 	do("DeleteMessage", `{"QueueUrl":"%sa","ReceiptHandle":"%s"}`, url, second)
 	receive("a")

@@ -86,7 +86,7 @@ func (c *call) getMetricData(in *getMetricDataInput) (*getMetricDataOutput, erro
 	return out, nil
 }
 
-// readPlace returns where a page begins: with which line, and there behind which time, if not at
+// readPlace returns where a page begins: with which line, and there after which time, if not at
 // its beginning.
 func (c *call) readPlace(token string) (first int, after *int64, err error) {
 	place, err := c.readToken(token)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A token says where the next page begins: behind a place, which may have gone since. It is good
+// A token says where the next page begins: after a place, which may have gone since. It is good
 // for the operation that gave it, and outlives a restart of the server.
 
 // token returns the token for what follows a place.

@@ -112,7 +112,7 @@ func (c *conn) next() bool {
 	for {
 		if !begun && c.w-c.r >= beginning {
 			begun = true
-			for range beginning { // net/http forgives line ends behind a POST
+			for range beginning { // net/http forgives line ends after a POST
 				if c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
 					c.r++
 				}

@@ -175,7 +175,7 @@ func (w *response) put(p []byte) {
 	}
 }
 
-// send writes what was gathered to the connection, and p behind it.
+// send writes what was gathered to the connection, and p after it.
 func (w *response) send(p []byte) {
 	w.sent = true
 	if w.err == nil && len(w.out)+len(p) > 0 {

@@ -11,7 +11,7 @@
 //
 //   - The loop takes a request only if every byte of its head leaves no doubt: POST, HTTP/1.1, a
 //     plain path, one Host, one Content-Length, printable ASCII, lines that end with CR and LF.
-//     net/http serves any other request, and everything behind it on the same connection. It gets
+//     net/http serves any other request, and everything after it on the same connection. It gets
 //     every byte that was read, and package framing inspects what it gets. [WIRE-32]
 //   - Handlers get the same requests, and clients the same answers, as with net/http. Differential
 //     tests compare both, with the bytes cut at every place.

@@ -22,7 +22,7 @@ type hostile struct {
 	closes  bool   // the connection
 }
 
-// withBody puts a length and a body behind the lines of a head.
+// withBody puts a length and a body after the lines of a head.
 func withBody(head, body string) string {
 	return head + "Content-Length: " + itoa(len(body)) + "\r\n\r\n" + body
 }

@@ -221,7 +221,7 @@ func (t *modelTask) allowance(now int64) int64 {
 }
 
 // move moves up to allowed of the messages that were there when the task started and that a receive
-// would find among the first thousand. It returns how many, and why the task cannot go on behind
+// would find among the first thousand. It returns how many, and why the task cannot go on after
 // them. [MOVE-9 to MOVE-12, MOVE-24, MOVE-25]
 func (m *Model) move(t *modelTask, q *modelQueue, allowed int64) (moved int64, failure string) {
 	found := m.receivable(q, m.now, 0)

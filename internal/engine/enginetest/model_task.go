@@ -259,7 +259,7 @@ type walk struct {
 	sources, newest, contents bool
 }
 
-// selectFrom calls visit for the messages behind a place, up to a last one, that a filter finds,
+// selectFrom calls visit for the messages after a place, up to a last one, that a filter finds,
 // until it returns false. It reports whether it has come to the last one.
 func (m *Model) selectFrom(
 	f walk, place *uint64, messages []*modelMessage, last uint64,

@@ -25,7 +25,7 @@ type Past struct {
 	from   *search
 }
 
-// Run calls visit for each outcome behind the place, until it returns false: then the place stays
+// Run calls visit for each outcome after the place, until it returns false: then the place stays
 // in front of that outcome. It reports whether there are no more.
 func (w *Walk) Run(visit func(*Past) bool) (whole bool) {
 	s := w.search()
@@ -87,7 +87,7 @@ func (p *Past) Content() (c row.Content) {
 	return c
 }
 
-// Later calls visit for the outcomes of a lineage behind a number, the newest first, until it
+// Later calls visit for the outcomes of a lineage after a number, the newest first, until it
 // returns false. It leaves out the buckets that in leaves out, and returns in how many it has
 // looked.
 func (w *Walk) Later(

@@ -198,7 +198,7 @@ const (
 	HistoryIndex   HistoryKind = 0x03
 )
 
-// The parts of a history, behind the incarnation of the queue.
+// The parts of a history, after the incarnation of the queue.
 const (
 	historyBuckets = 0x01
 	historyRows    = 0x02

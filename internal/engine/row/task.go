@@ -80,7 +80,7 @@ type TaskEdit struct {
 	HasBody bool
 	Body    string
 	BodyMD5 [16]byte
-	Set     []Attribute // user attributes, behind those that stay
+	Set     []Attribute // user attributes, after those that stay
 	Removed []string    // names of user attributes
 }
 

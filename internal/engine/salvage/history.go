@@ -65,7 +65,7 @@ func (s *salvage) histories() {
 }
 
 // A historySalvage computes the rows of a bucket. Outcomes are numbered without gaps, so those
-// behind one that is lost move up.
+// after one that is lost move up.
 type historySalvage struct {
 	*salvage
 	incarnation [16]byte

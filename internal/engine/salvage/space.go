@@ -277,7 +277,7 @@ func (w *spaceSalvage) putAhead(name string, g *row.Group) {
 	if len(g.Front) == 0 {
 		return
 	}
-	if g.SlotOf(0, g.Founder) < 0 { // the first one behind them, which has no line row
+	if g.SlotOf(0, g.Founder) < 0 { // the first one after them, which has no line row
 		g.Front = append(g.Front, row.Slot{Seq: g.Founder, Sent: g.First.Sent})
 	}
 	for _, s := range g.Front {

@@ -285,7 +285,7 @@ func (s *spaceRun) count(p row.Pos, kind row.DueKind) {
 	}
 }
 
-// low checks that an index is not read from behind one of its rows.
+// low checks that an index is not read from after one of its rows.
 func (s *spaceRun) low(k []byte, p, low row.Pos) {
 	if p.Less(low) {
 		s.say(k, "it lies before %d, %d, where reading begins", low.At, low.Seq)

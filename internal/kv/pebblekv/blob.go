@@ -72,7 +72,7 @@ func openBlob(fs vfs.FS, path string, opts ...vfs.OpenOption) (*blobFile, error)
 	return b, nil
 }
 
-// A blob file is a sequence of blocks, each with a type (1 byte) and a checksum (4 bytes) behind
+// A blob file is a sequence of blocks, each with a type (1 byte) and a checksum (4 bytes) after
 // it, and a footer:
 //
 //	offset  size  field

@@ -76,7 +76,7 @@
 // the value is the version, 2. Every batch, forced or not, is a commit: it writes its row and
 // removes the row of the commit before. So one row is left, unless a commit in the middle is
 // missing: then so is its removal of the row before, and there are two. There are two as well when
-// a log that belongs to another store is read behind those of this one, whatever its commits are
+// a log that belongs to another store is read after those of this one, whatever its commits are
 // numbered, because their hashes are others.
 //
 // In version 1 the key ended with the number, and the value was the version and the hash. A store

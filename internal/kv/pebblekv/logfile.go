@@ -16,7 +16,7 @@ const (
 
 var zeros [zerosAhead]byte
 
-// A logFile is a log as Pebble writes it, with zeros behind its end.
+// A logFile is a log as Pebble writes it, with zeros after its end.
 //
 // A forced write that makes a file longer also forces its length, which is in another place of the
 // disk. A forced write over bytes that are there does not. Pebble gains that when it uses the file
@@ -24,7 +24,7 @@ var zeros [zerosAhead]byte
 // every run are new. So a logFile writes zeros ahead of small forced writes, room for many of them
 // at a time. BenchmarkSmallCommit measures such writes.
 //
-// Zeros behind the last commit say nothing, like old commits in a file that is used again. Whether
+// Zeros after the last commit say nothing, like old commits in a file that is used again. Whether
 // a log has lost its end is for the witness to tell.
 type logFile struct {
 	file

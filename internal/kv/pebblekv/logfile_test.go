@@ -87,7 +87,7 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
-// The zeros behind the last commit are nothing after a crash.
+// The zeros after the last commit are nothing after a crash.
 func TestLogFileCrash(t *testing.T) {
 	o := Options{FS: crashdisk.New(), Dir: "data", Fatal: mustNotFail(t)}
 	for range 3 {

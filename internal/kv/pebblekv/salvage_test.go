@@ -144,7 +144,7 @@ func TestReadDamaged(t *testing.T) {
 }
 
 // A flipped bit in a block of a table or of a blob file costs the rows of that block, and in a log
-// the commits of that block of the log. What comes before and behind is read. [DUR-36]
+// the commits of that block of the log. What comes before and after is read. [DUR-36]
 func TestReadDamagedLosesOneBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 42))
 	const rows, size = 4000, 100
@@ -188,7 +188,7 @@ func TestReadDamagedLosesOneBlock(t *testing.T) {
 		for range trials(20) {
 			name := largest(test.files, kind)
 			bad := append([]byte{}, test.files[name]...)
-			at := rng.IntN(min(len(bad), rows*size)) // not in the index behind the rows
+			at := rng.IntN(min(len(bad), rows*size)) // not in the index after the rows
 			bad[at] ^= 1 << rng.IntN(8)
 			got, read, err := readDamaged(t, with(test.files, name, bad))
 			if err != nil || len(got) < rows-test.lost {

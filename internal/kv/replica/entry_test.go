@@ -62,7 +62,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Any flipped bit behind the session breaks the chain.
+// Any flipped bit after the session breaks the chain.
 func TestFollowsNoticesFlips(t *testing.T) {
 	before := Mark{41, 0xABCDEF}
 	writes := []byte("some writes")

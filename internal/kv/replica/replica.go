@@ -32,7 +32,7 @@ import (
 
 // A Log takes entries in order. It hides the consensus library.
 type Log interface {
-	// Propose appends an entry. Calls come from one goroutine. Entries commit in that order: behind
+	// Propose appends an entry. Calls come from one goroutine. Entries commit in that order: after
 	// one that does not commit, none does.
 	Propose(entry []byte) Ticket
 

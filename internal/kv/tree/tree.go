@@ -74,7 +74,7 @@ type Cursor[T any] struct {
 	path []*node[T] // nodes to visit once the part to the left of each is done
 }
 
-// Next returns the next key and its value; ok is false behind the last.
+// Next returns the next key and its value; ok is false after the last.
 func (c *Cursor[T]) Next() (key []byte, value T, ok bool) {
 	if len(c.path) == 0 {
 		return nil, value, false

@@ -66,7 +66,7 @@ func writeEnd(w io.Writer) error {
 type reader struct {
 	in   io.Reader
 	left io.LimitedReader // of the file that is being read
-	skip int64            // zeros behind it
+	skip int64            // zeros after it
 }
 
 // next goes on to the next file, past what is left of this one. At the end of the archive ok is
@@ -128,7 +128,7 @@ func (r *reader) zeros(n int64) error {
 	return nil
 }
 
-// end reads the second of the two blocks that end an archive, behind which there is nothing.
+// end reads the second of the two blocks that end an archive, after which there is nothing.
 func (r *reader) end() error {
 	if err := r.zeros(blockSize); err != nil {
 		return err

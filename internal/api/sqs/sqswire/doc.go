@@ -28,7 +28,7 @@
 //   - Absent, empty and zero stay apart wherever a rule of SQS tells them apart; see Opt. JSON null
 //     is the same as absent.
 //   - Maps arrive as lists sorted by name without duplicates, and leave sorted, so equal inputs
-//     give equal outputs everywhere behind and before it.
+//     give equal outputs everywhere before and after it.
 //   - The memory taken by decoding is a small multiple of the body, plus a constant.
 //   - Decoding never panics. It refuses with SerializationException, and with MissingParameter for
 //     an element of a map without its key or value.
