@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -108,6 +109,18 @@ func (f *ClientFlags) OnQueue(
 	})
 }
 
+// awsSettings says where the settings of the AWS SDK come from, without their values.
+func awsSettings() string {
+	from := []string{"the files in ~/.aws"}
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
+			from = append(from, name)
+		}
+	}
+	slices.Sort(from[1:])
+	return strings.Join(from, ", ")
+}
+
 // AWSConfig loads the settings of the AWS SDK. Without credentials it takes placeholders for a
 // server on this machine.
 func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, error) {
@@ -130,7 +143,7 @@ func AWSConfig(ctx context.Context, e Endpoint, region string) (aws.Config, erro
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return aws.Config{}, Codedf(ExitUsage,
-			"the AWS settings of this environment are unusable: %v", err)
+			"the AWS settings of this environment are unusable: %v; they are %s", err, awsSettings())
 	}
 	if id, secret, ok := e.OwnKey(os.Getenv); ok {
 		cfg.Credentials = credentials.NewStaticCredentialsProvider(id, secret, "")
