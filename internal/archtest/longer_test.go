@@ -1,10 +1,16 @@
 package archtest
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
 	"go/ast"
 	"maps"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,55 +33,85 @@ func named(makefile *file, variable string) (dirs []string, found bool) {
 	return nil, false
 }
 
-// longerRule: the packages that the Makefile names as LONGER are those whose tests do less in their
-// short form, or with the race detector. The race detector runs that form of all others, and no
-// stage of make test runs them again.
+// longerList names the tests of which make whole runs a longer form than make race, one in a line.
+const longerList = "test/longer.txt"
+
+const writeLonger = "go test ./internal/archtest -run TestLonger -rewrite"
+
+var rewrite = flag.Bool("rewrite", false, "write "+longerList+" anew")
+
+// longerRule: longerList has the tests that do less in their short form, or with the race detector.
+// The race detector runs that form of all others, and no stage of make test runs them again.
 func longerRule(t *tree) (problems []string) {
+	longer, listed := t.longer(), make(map[string]bool)
 	for _, f := range t.files {
-		if f.path != "Makefile" {
+		if f.path != longerList {
 			continue
 		}
-		longer, found := named(f, "LONGER")
-		if !found {
-			problems = append(problems, "Makefile: no LONGER")
-		}
-		for _, dir := range longer {
-			if !slices.Contains(t.packages(), dir) {
-				problems = append(problems, fmt.Sprintf("Makefile: there is no package %s", dir))
+		for line := range strings.Lines(string(f.text)) {
+			test := strings.TrimSuffix(line, "\n")
+			if listed[test] = true; longer[test] == "" {
+				problems = append(problems, fmt.Sprintf("%s: %s has no longer form that make race"+
+					" leaves out: %s", longerList, test, writeLonger))
 			}
 		}
-		unraced, _ := named(f, "UNRACED")
-		alone, _ := named(f, "ALONE")
-		unwatched := append(unraced, alone...)
-		known := make(map[string]map[string]string)
-		for _, dir := range t.packages() {
-			elsewhere := slices.ContainsFunc(unwatched, func(other string) bool {
-				above, all := strings.CutSuffix(other, "/...")
-				return dir == above || all && strings.HasPrefix(dir, above+"/")
-			})
-			listed := slices.Contains(longer, dir)
-			switch shorter := slices.Sorted(maps.Values(t.shorter(dir, true, known))); {
-			case elsewhere && listed:
-				problems = append(problems, fmt.Sprintf("Makefile: %s is in LONGER and in UNRACED"+
-					" or ALONE; take it off LONGER", dir))
-			case elsewhere || !t.tested(dir):
-			case listed && len(shorter) == 0:
-				problems = append(problems, fmt.Sprintf("Makefile: no test of %s has a shorter"+
-					" form; take it off LONGER", dir))
-			case !listed && len(shorter) > 0:
-				problems = append(problems, fmt.Sprintf("%s: the short form of a test of %s; add"+
-					" it to LONGER in the Makefile, so that its long form runs", shorter[0], dir))
-			}
+	}
+	for _, test := range slices.Sorted(maps.Keys(longer)) {
+		if !listed[test] {
+			problems = append(problems, fmt.Sprintf("%s: the short form of %s; add it to %s, so"+
+				" that its long form runs: %s", longer[test], test, longerList, writeLonger))
 		}
 	}
 	return problems
 }
 
-func (t *tree) tested(dir string) bool {
-	return slices.ContainsFunc(t.files, func(f *file) bool {
-		return f.isGo() && f.isTest() && f.dir() == dir
-	})
+// longer returns the tests that belong on longerList, and where each does less. Of the packages
+// that the race detector leaves out all tests run anyway.
+func (t *tree) longer() map[string]string {
+	var unwatched []string
+	for _, f := range t.files {
+		if f.path == "Makefile" {
+			unraced, _ := named(f, "UNRACED")
+			alone, _ := named(f, "ALONE")
+			unwatched = append(unraced, alone...)
+		}
+	}
+	longer, known := make(map[string]string), make(map[string]map[string]string)
+	for _, dir := range t.packages() {
+		if slices.ContainsFunc(unwatched, func(other string) bool {
+			above, all := strings.CutSuffix(other, "/...")
+			return dir == above || all && strings.HasPrefix(dir, above+"/")
+		}) {
+			continue
+		}
+		shorter := t.shorter(dir, true, known)
+		all := cmp.Or(shorter["TestMain"], shorter["init"])
+		for _, name := range t.tests(dir) {
+			if at := cmp.Or(all, shorter[name]); at != "" {
+				longer[dir+" "+name] = at
+			}
+		}
+	}
+	return longer
 }
+
+// tests returns the names of what go test runs in a package.
+func (t *tree) tests(dir string) (names []string) {
+	for _, f := range t.files {
+		if !f.isGo() || !f.isTest() || f.dir() != dir {
+			continue
+		}
+		for _, decl := range f.syntax.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && fn.Recv == nil && isRun.MatchString(fn.Name.Name) {
+				names = append(names, fn.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+var isRun = regexp.MustCompile(`^(Test|Fuzz|Example)(\P{Ll}|$)`)
 
 // shorter returns which declarations of a package do less in the short form of tests or under the
 // race detector, and where. What uses such a declaration by its name does so too. A method has a
@@ -184,12 +220,25 @@ func (p part) shortens(t *tree, found map[string]string) (at string) {
 	return at
 }
 
-func TestLonger(t *testing.T) { holds(t, longerRule) }
+func TestLonger(t *testing.T) {
+	if !*rewrite {
+		holds(t, longerRule)
+		return
+	}
+	tr, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Join(slices.Sorted(maps.Keys(tr.longer())), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join("../..", longerList), []byte(list), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestLongerFinds(t *testing.T) {
 	finds(t, longerRule, map[string]string{
-		"Makefile": "UNRACED := ./far/...\nALONE := ./lone\n" +
-			"LONGER := ./quiet \\\n\t./listed ./lone ./gone\nX := y\n",
+		"Makefile":        "UNRACED := ./far/...\nALONE := ./lone\nX := y\n",
+		"test/longer.txt": "gone TestG\nlisted TestL\nlone TestL\nquiet TestQ\n",
 		"internal/testing/proof/p.go": "package proof\nfunc Count() {}\n" +
 			"func Seed() { Count() }\n",
 		"kit/k.go": "package kit\nimport \"fixture/internal/testing/proof\"\n" +
@@ -199,21 +248,50 @@ func TestLongerFinds(t *testing.T) {
 			"\"fixture/kit\"\n)\nfunc TestQ() { proof.Seed(); kit.Long(); kit.T{}.Long() }\n",
 		"calm/c_test.go": "package calm\nimport \"fixture/kit\"\n" +
 			"func TestC() { kit.Long() }\n",
-		"listed/l_test.go": "package listed\nimport \"testing\"\nvar l = testing.Short()\n",
-		"direct/d_test.go": "package direct\nimport \"testing\"\nvar d = testing.Short()\n",
+		"listed/l_test.go": "package listed\nimport \"testing\"\nvar l = testing.Short()\n" +
+			"func TestL() { _ = l }\nfunc TestOther() {}\nfunc Testing() { _ = l }\n",
+		"direct/d_test.go": "package direct\nimport \"testing\"\n" +
+			"func TestD() { _ = testing.Short() }\n",
+		"main/m_test.go": "package main\nimport \"testing\"\n" +
+			"func TestMain() { _ = testing.Short() }\nfunc TestM() {}\n",
 		"called/c_test.go": "package called\nimport \"fixture/internal/testing/proof\"\n" +
-			"func f() { proof.Count() }\n",
+			"func f() { proof.Count() }\nfunc FuzzC() { f() }\nfunc TestC() {}\n",
 		"user/u_test.go": "package user\nimport kits \"fixture/kit\"\n" +
 			"func TestU() { kits.Run() }\n",
 		"method/m_test.go": "package method\nimport \"fixture/kit\"\n" +
 			"func TestM(t kit.T) { t.Few() }\n",
 		"other/o_test.go": "package other\nimport \"os\"\n" +
-			"var e = os.Getenv(\"TENAQ_EFFORT\")\n",
-		"lone/l_test.go":     "package lone\nimport \"testing\"\nvar l = testing.Short()\n",
-		"far/away/f_test.go": "package away\nimport \"testing\"\nvar f = testing.Short()\n",
+			"var e = os.Getenv(\"TENAQ_EFFORT\")\nfunc ExampleE() { _ = e }\n",
+		"lone/l_test.go": "package lone\nimport \"testing\"\n" +
+			"func TestL() { _ = testing.Short() }\n",
+		"far/away/f_test.go": "package away\nimport \"testing\"\n" +
+			"func TestF() { _ = testing.Short() }\n",
 	},
-		"Makefile no package gone", "called/c_test.go:3 test of called",
-		"direct/d_test.go:3 test of direct", "Makefile lone is in LONGER and",
-		"method/m_test.go:3 test of method", "other/o_test.go:3 test of other",
-		"Makefile no test of quiet", "user/u_test.go:3 test of user")
+		"test/longer.txt gone TestG has no", "test/longer.txt lone TestL has no",
+		"test/longer.txt quiet TestQ has no",
+		"called/c_test.go:4 short form of called FuzzC;",
+		"direct/d_test.go:3 short form of direct TestD;",
+		"main/m_test.go:3 short form of main TestM;",
+		"main/m_test.go:3 short form of main TestMain;",
+		"method/m_test.go:3 short form of method TestM;",
+		"other/o_test.go:4 short form of other ExampleE;",
+		"user/u_test.go:3 short form of user TestU;")
+}
+
+// TestLongerRuns runs test/longer where a list names tests, and where it names none.
+func TestLongerRuns(t *testing.T) {
+	for dir, want := range map[string]string{
+		"internal/kv":       "program -test.v -test.run=^(TestMemory|TestMemoryDurable|TestMemoryLost)$\n",
+		"internal/archtest": "program -test.v\n",
+	} {
+		script, err := filepath.Abs("../../test/longer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(script, "echo", "program", "-test.v")
+		cmd.Dir = filepath.Join("../..", dir)
+		if got, err := cmd.CombinedOutput(); err != nil || string(got) != want {
+			t.Errorf("in %s: %q, %v, want %q", dir, got, err, want)
+		}
+	}
 }

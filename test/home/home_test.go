@@ -67,7 +67,7 @@ func TestHome(t *testing.T) {
 	t.Setenv("GOPROXY", "file://"+proxy+",file://"+downloaded)
 	t.Setenv("GOSUMDB", "off")
 	t.Setenv("GOMODCACHE", t.TempDir())
-	t.Setenv("GOFLAGS", "-mod=mod -modcacherw")
+	t.Setenv("GOFLAGS", "-mod=mod -modcacherw -trimpath")
 	t.Setenv("CGO_ENABLED", "0")
 	out := run(t, program, "go", "run", ".")
 	if !strings.Contains(out, "order-1") || !strings.Contains(out, "worker") {

@@ -140,7 +140,7 @@ func (w workshop) build(t *testing.T, m mutant, program string) string {
 	if program != "" {
 		args, name = []string{"build"}, filepath.Join(dir, "run")
 	}
-	args = append(args, "-ldflags=-s -w", "-overlay",
+	args = append(args, "-trimpath", "-ldflags=-s -w", "-overlay",
 		overlay(t, dir, append(slices.Clone(w.base), m.hunks...)), "-o", name,
 		"./"+cmp.Or(program, m.pkg))
 	cmd := exec.CommandContext(t.Context(), "go", args...)

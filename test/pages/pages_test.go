@@ -299,7 +299,7 @@ func compile(t *testing.T, page, program string) {
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "vet", "-trimpath", file).CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s\n%s", page, err, program, out)
 	}
 }

@@ -99,10 +99,10 @@ func (e *env) written(
 }
 
 // How flushes and compactions are found to have ended: less than settledBytes are written within
-// settledFor. settleMax is how long that is waited for.
+// three seconds. The short form, which judges gross deviations, waits for one second. settleMax is
+// how long that is waited for.
 const (
 	settledBytes = 64 << 10
-	settledFor   = 3 * time.Second
 	settleMax    = time.Minute
 )
 
@@ -115,7 +115,7 @@ func (e *env) settled(ctx context.Context) (bytes int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := rest(ctx, settledFor); err != nil {
+		if err := rest(ctx, e.seconds(3, 1)); err != nil {
 			return 0, err
 		}
 		if bytes, err = e.bytesWritten(); err != nil || bytes-before < settledBytes {
