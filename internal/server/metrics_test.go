@@ -177,15 +177,15 @@ func TestMetricsOfMoveTasks(t *testing.T) {
 	task := do("StartMessageMoveTask", `{"SourceArn":"%sdead","DestinationArn":"%sa","MaxNumberOfMessagesPerSecond":1}`, arn, arn)
 	want(`tenaq_move_tasks{state="running"}`, "1")
 	want(`tenaq_move_task_expected_messages{source="dead",destination="a"}`, "100")
-	for deadline := time.Now().Add(10 * time.Second); scrape(t, s)[`tenaq_move_task_moved_messages{source="dead",destination="a"}`] == "0"; {
+	for deadline := time.Now().Add(time.Minute); scrape(t, s)[`tenaq_move_task_moved_messages{source="dead",destination="a"}`] == "0"; {
 		if time.Now().After(deadline) {
-			t.Fatal("the task has moved nothing in ten seconds")
+			t.Fatal("the task has moved nothing in a minute")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	handle := regexp.MustCompile(`"TaskHandle":"([^"]+)"`).FindStringSubmatch(task)
 	do("CancelMessageMoveTask", `{"TaskHandle":"%s"}`, handle[1])
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		values := scrape(t, s)
 		_, told := values[`tenaq_move_task_moved_messages{source="dead",destination="a"}`]
 		if !told && values[`tenaq_move_tasks{state="cancelling"}`] == "0" && values[`tenaq_move_tasks{state="running"}`] == "0" {

@@ -73,7 +73,7 @@ func TestCreateAndSend(t *testing.T) {
 	b.submit()
 	// The toast of the first send may still be there, so the queue says when the second has come.
 	got := s.receive("orders", object{"MessageAttributeNames": []string{"All"}})
-	for end := time.Now().Add(20 * time.Second); len(got) < 2 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); len(got) < 2 && time.Now().Before(end); {
 		got = append(got, s.receive("orders", object{"MessageAttributeNames": []string{"All"}, "WaitTimeSeconds": 1})...)
 	}
 	if len(got) != 2 || got[0].Body != body || got[1].Body != body {

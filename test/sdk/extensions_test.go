@@ -100,7 +100,7 @@ func TestExtensions(t *testing.T) {
 	if got := n.take(url, 20, 0); len(got) != 1 {
 		t.Fatalf("a queue with a pause after failed attempts delivers %d messages, want 1", len(got))
 	}
-	if got := n.take(url, 0, 0); len(got) > 0 {
+	if got := n.take(url, 0, 0); len(got) > 0 && time.Since(began) < second {
 		t.Error("a message is delivered in its pause")
 	}
 	if got := n.take(url, 20, 0); len(got) != 1 || time.Since(began) < second {

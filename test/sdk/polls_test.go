@@ -60,18 +60,18 @@ func woken(t *testing.T, what string, p polled, body string) types.Message {
 func TestPollIsWoken(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)
-	url, ctx := n.queue("orders", "VisibilityTimeout", "1"), t.Context()
+	url, ctx := n.queue("orders", "VisibilityTimeout", "600"), t.Context()
 
 	p := n.poll(ctx, url, 20)
 	begun()
 	n.send(url, "x")
 	m := woken(t, "a send", <-p, "x")
 
-	p = n.poll(ctx, url, 20)
-	m = woken(t, "the end of a visibility timeout", <-p, "x")
-	if err := n.hide(url, m.ReceiptHandle, 600); err != nil {
+	if err := n.hide(url, m.ReceiptHandle, 1); err != nil {
 		t.Fatal(err)
 	}
+	p = n.poll(ctx, url, 20)
+	m = woken(t, "the end of a visibility timeout", <-p, "x")
 
 	p = n.poll(ctx, url, 20)
 	begun()

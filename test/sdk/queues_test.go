@@ -176,10 +176,10 @@ func TestSixtySeconds(t *testing.T) {
 	eventually(t, "a new queue after 60 seconds", func() bool { return create(fast) == nil })
 }
 
-// eventually tries until something is so, for at most ten seconds.
+// eventually tries until something is so, for at most a minute.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if so() {
 			return
 		}
