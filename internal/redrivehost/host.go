@@ -162,6 +162,19 @@ func (h *Host) View(ctx context.Context, s *Spec) (v *View, err error) {
 	return v, nil
 }
 
+// PlanLook is how long a plan hides the messages that it looks at. It is shorter than that of a
+// step, because a step before its end does not see them.
+const PlanLook = 30 * time.Second
+
+// Plan says what the next step would do. It receives the dead letters that it looks at.
+func (v *View) Plan(ctx context.Context) (redrive.Report, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx,
+		max(v.Redriver.Look(), v.Client.Timeout), cli.ErrNoAnswer)
+	defer cancel()
+	r, err := v.Redriver.Plan(bounded)
+	return r, ExplainStep(v.Client, v.Queue, cli.WithCause(bounded, err))
+}
+
 // ExplainStep makes one sentence of the error of a step: the words of the library, without the
 // wrappers of the SDK.
 func ExplainStep(c *cli.Client, queue string, err error) error {

@@ -99,6 +99,7 @@ func (w *twins) all() []pressed {
 
 		// The first step, because later ones find the rate of the policy in the records.
 		{action: "step", at: "#/redrivers/step-dlq", button: [2]string{".alarmbox .bar button", "Take a step"}, dialog: "Take a step"},
+		{action: "plan", at: "#/redrivers/calm-dlq", button: [2]string{".alarmbox .bar button", "Plan the next step"}, dialog: "Plan the next step"},
 		{action: "redriver-pause", at: "#/redrivers/calm-dlq", button: [2]string{".alarmbox .bar button", "Pause"}},
 		{action: "redriver-resume", at: "#/redrivers/step-dlq", prepare: func(s *server) { s.ask("/v1/redrivers/step-dlq/pause", object{"reason": "the bank is down"}, nil) }, button: [2]string{".alarmbox .bar button", "Resume"}},
 

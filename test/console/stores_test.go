@@ -166,6 +166,76 @@ func TestRedrivers(t *testing.T) {
 	b.sees("1,220 redriven")
 }
 
+// The next step of a redriver is shown on demand: what would go back, be parked and stay, and why.
+// Nothing but the receive counts of dead letters changes. [V1-20, CONSOLE-8, CONSOLE-15]
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--config", redriving(t))
+	for _, queue := range []string{"orders", "orders-dlq", "orders-parking"} {
+		s.create(queue, nil, nil)
+	}
+	const rate = 5 // of a redriver that has not run yet
+	n := 0
+	die := func(reason string, poison bool) {
+		trail := url.Values{"v": {"1"}, "key": {fmt.Sprintf("order-%d", n)}, "lineage": {fmt.Sprint(n)}, "attempts": {"3"}, "reason": {reason}, "source": {"arn:aws:sqs:us-east-1:000000000000:orders"}}
+		if poison {
+			trail.Set("poison", "1")
+		}
+		s.send("orders-dlq", "x", object{"MessageAttributes": object{"tenaq": object{"DataType": "String", "StringValue": trail.Encode()}}})
+		n++
+	}
+	for _, reason := range corpus(t) {
+		if len(reason) < 900 && utf8.ValidString(reason) {
+			die(reason, false)
+		}
+	}
+	die("no such card", true)
+	received := func() (text string) {
+		var list struct {
+			Messages []struct {
+				MessageID, State string
+				ReceiveCount     int
+			}
+		}
+		s.ask("/v1/queues/orders-dlq/messages?limit=100", nil, &list)
+		return fmt.Sprint(list.Messages)
+	}
+
+	b := s.open(t, "#/redrivers/orders-dlq")
+	b.sees("0 redriven")
+	b.press("c")
+	b.sees("tenaq redrive plan orders-dlq --schedule '0 0 1 1 *' --records server")
+	b.press("\x1b")
+	b.closes()
+	before := received()
+	b.asks(".alarmbox .bar button", "Plan the next step", "Plan the next step of orders-dlq")
+	b.shows("tenaq redrive plan orders-dlq --schedule '0 0 1 1 *' --records server")
+	b.sees("the receive count of those that the plan looks at grows by one")
+	b.judged("redriver-plan")
+	if after := received(); after != before {
+		t.Errorf("looking has changed the queue:\n%s\nwas\n%s", after, before)
+	}
+	for range 8 { // by the keyboard alone
+		if b.press("\t"); eval[bool](b, `document.activeElement.type === "submit"`) {
+			break
+		}
+	}
+	b.press("\r")
+	b.sees(fmt.Sprintf("orders-dlq: the next step would send %d messages back, park 1 and hold %d.", rate, n-rate-1))
+	b.sees(fmt.Sprintf("Of %d dead letters, %d were looked at: %d would go back, 1 would be parked, %d would stay. Then 5 of at most 5 are on the way.", n, n, rate, n-rate-1))
+	b.sees("poison, its worker says: no such card")
+	b.sees("What was looked at is hidden until")
+	b.until("each has its row", fmt.Sprintf(`document.querySelectorAll(".planned tbody tr").length === %d`, n))
+	b.judged("redriver-planned")
+	b.harmless("the plan")
+	if got := s.depth("orders-dlq") + ", " + s.depth("orders") + ", " + s.depth("orders-parking"); got != fmt.Sprintf("0 %d 0, 0 0 0, 0 0 0", n) {
+		t.Errorf("after a plan, the queues have %s", got)
+	}
+	s.logged("ManageRedrivers", "orders-dlq")
+	b.asks(".alarmbox .bar button", "Take a step", "Take a step of orders-dlq")
+	b.sees("a step before then does not see them")
+}
+
 // What a page may not change it offers no button for, and the server refuses it. [CONSOLE-14]
 func TestStoresReadOnly(t *testing.T) {
 	t.Parallel()
@@ -176,8 +246,10 @@ func TestStoresReadOnly(t *testing.T) {
 	if eval[bool](b, `!!document.querySelector(".alarmbox .bar button")`) {
 		t.Error("a page that may change nothing can pause a redriver")
 	}
-	if status := eval[int](b, `fetch("../v1/redrivers/orders-dlq/pause", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}}).then((r) => r.status)`); status != http.StatusForbidden {
-		t.Errorf("a change of a page that may change nothing is answered with %d", status)
+	for _, path := range []string{"pause", "step", "plan"} {
+		if status := eval[int](b, fmt.Sprintf(`fetch("../v1/redrivers/orders-dlq/%s", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}}).then((r) => r.status)`, path)); status != http.StatusForbidden {
+			t.Errorf("a page that may change nothing is answered with %d: %s", status, path)
+		}
 	}
 	if got := s.paused("orders-dlq"); got != "" {
 		t.Errorf("it is paused: %q", got)
@@ -353,6 +425,44 @@ func TestOutbox(t *testing.T) {
 	b.sees("has not reported for")
 	b.until("the menu has it", `[...document.querySelectorAll(".places a")].some((e) => e.innerText.includes("Outbox") && e.innerText.includes("2"))`)
 	b.judged("outbox")
+	b.sees("No relay has reported them")
 	b.press("c")
 	b.sees("tenaq outbox parked list")
+	b.press("\x1b")
+	b.closes()
+	var rows []object
+	for i, line := range append([]string{"The group is missing", "The queue takes messages of at most 262144 bytes"}, corpus(t)...) {
+		line = line[:min(len(line), 900)]
+		row := object{"id": fmt.Sprintf("018f3a5e-0000-7000-8000-%012d", i), "queue": "orders", "attempts": 10, "reason": line, "parkedAt": now.Add(time.Duration(i) * time.Second)}
+		if i > 1 {
+			row["queue"], row["key"], row["type"] = line, line, line
+		}
+		rows = append(rows, row)
+	}
+	s.ask("/v1/outbox/shop/parked", object{"rows": rows[:2], "more": true}, nil)
+	b.press("r")
+	b.sees("The queue takes messages of at most 262144 bytes")
+	b.sees("Others were set aside later")
+	b.sees("tenaq outbox parked release --queue orders --run")
+	b.press("j")
+	b.until("the first row has the focus", `document.activeElement.innerText === "app.db"`)
+	b.press("\r")
+	b.until("its page is open", `location.hash === "#/outbox/app.db"`)
+	b.sees("There are none.")
+	b.press("g", "o")
+	b.click(".places a", "Outbox")
+	b.click("a[data-row]", "shop")
+	b.until("its page is open", `location.hash === "#/outbox/shop"`)
+	b.click("main details summary", "Commands")
+	b.sees("tenaq outbox parked release 018f3a5e-0000-7000-8000-000000000000")
+	b.judged("outbox-rows")
+	if eval[bool](b, `!!document.querySelector("main .list button:not(.commands button)")`) {
+		t.Error("the page has a button for what only a command can do")
+	}
+	for i := range slices.Chunk(rows, 50) {
+		s.ask("/v1/outbox/shop/parked", object{"rows": i}, nil)
+		b.press("r")
+		b.until("the rows are there", fmt.Sprintf(`document.querySelectorAll("main section tbody tr").length === %d`, len(i)))
+		b.harmless("rows of an outbox")
+	}
 }

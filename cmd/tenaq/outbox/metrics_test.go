@@ -3,8 +3,11 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,5 +124,50 @@ func TestVerdictWithoutDatabase(t *testing.T) {
 	err = o.verdict(t.Context(), &cli.App{Stdout: &out, JSON: true}, NewMetrics(&statsBox{}), nil, errors.New("no table"))
 	if cli.ExitCode(err) != cli.ExitFailed || !strings.Contains(err.Error(), "the outbox does not say what is left: no table") || !strings.Contains(out.String(), `"left": null`) {
 		t.Errorf("got %v with exit code %d, and %s; want %d, with nothing known of what is left", err, cli.ExitCode(err), &out, cli.ExitFailed)
+	}
+}
+
+// An asideBox has rows that were set aside.
+type asideBox struct {
+	box
+	rows []outbox.ParkedRow
+	read int
+}
+
+func (b *asideBox) Parked(_ context.Context, after string, limit int) ([]outbox.ParkedRow, error) {
+	from := slices.IndexFunc(b.rows, func(r outbox.ParkedRow) bool { return r.ID == after }) + 1
+	page := b.rows[from:min(from+limit, len(b.rows))]
+	b.read += len(page)
+	return page, nil
+}
+
+// A report has what fits, whatever programs have written into their rows, and never their bodies.
+// [V1-21]
+func TestParkedReport(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		rows, body, key int // number of rows, and sizes
+		most            int // rows in the report
+		more            bool
+		read            int // rows
+	}{
+		{"none", 0, 0, 0, 0, false, 0},
+		{"few", 12, 10, 10, 12, false, 12},
+		{"as many as fit", 100, 10, 10, 100, false, 100},
+		{"many", 1000, 10, 10, 100, true, 110},
+		{"large keys", 1000, 10, 5000, 50, true, 110},
+		{"large bodies", 1000, 1 << 20, 10, 5, true, 10},
+	} {
+		b := &asideBox{}
+		for i := range tt.rows {
+			b.rows = append(b.rows, outbox.ParkedRow{Row: outbox.Row{Message: outbox.Message{
+				ID: fmt.Sprintf("%04d", i), Queue: "orders", Key: strings.Repeat("k", tt.key), Body: strings.Repeat("s", tt.body),
+			}, Attempts: 10}, Reason: strings.Repeat("r", tt.key), At: time.Unix(int64(i), 0)})
+		}
+		body, err := (&openOutbox{box: b}).parkedReport(t.Context())
+		var got parkedReport
+		if err != nil || json.Unmarshal(body, &got) != nil || len(got.Rows) != tt.most || got.More != tt.more || b.read != tt.read || len(body) > 1<<16 || bytes.Contains(body, []byte("sssss")) {
+			t.Errorf("%s: %d bytes, %d rows of %d read, more %t, error %v; want %+v", tt.name, len(body), len(got.Rows), b.read, got.More, err, tt)
+		}
 	}
 }

@@ -162,6 +162,7 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 	ends := f.once || f.untilEmpty
 	if f.Enabled(c.Endpoint) && !ends {
 		defer cli.NewPusher(c, monitor.Relays, log, counts.pushed(o.name())).Start(ctx)()
+		defer o.startReporting(ctx, c, counts, log)()
 	}
 	log.Info("relaying", "outbox", o.place.String(), "endpoint", c.Endpoint.String())
 	running, stop := context.WithCancel(ctx)

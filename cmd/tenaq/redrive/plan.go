@@ -45,7 +45,8 @@ has room for.`,
 	f.registerClaims(cmd)
 	flags := cmd.Flags()
 	cli.Text(flags, &f.spec.Target, "target", "redrive to this `queue` (default: the origin)")
-	cli.SomeTime(flags, &f.spec.Look, "look", "30s", "`duration` to hide messages")
+	cli.SomeTime(flags, &f.spec.Look, "look", redrivehost.PlanLook.String(),
+		"`duration` to hide messages")
 	cli.Value(flags, &f.spec.Schedule, "schedule", redrivehost.ScheduleDefault,
 		"`schedule` of steps", redrivehost.ParseSchedule)
 	f.policy = redrivehost.PolicyFlags(flags)
@@ -143,12 +144,9 @@ func plan(ctx context.Context, h *redrivehost.Host, s *redrivehost.Spec) (planDo
 	if err != nil {
 		return planDocument{}, err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, max(s.Look, h.Client.Timeout), cli.ErrNoAnswer)
-	defer cancel()
-	r, err := v.Redriver.Plan(bounded)
+	r, err := v.Plan(ctx)
 	if err != nil {
-		return planDocument{}, redrivehost.ExplainStep(h.Client, v.Queue,
-			cli.WithCause(bounded, err))
+		return planDocument{}, err
 	}
 	return planDocument{
 		Queue: v.Queue, Breaker: redrivehost.NewBreakerDocument(r.State.Breaker, &s.Policy),

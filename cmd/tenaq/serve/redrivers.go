@@ -172,6 +172,38 @@ func (r *redrivers) Step(ctx context.Context, queue string) (shown v1.RedriverSt
 	return shown, nil
 }
 
+func (r *redrivers) Plan(ctx context.Context, queue string) (shown v1.RedriverPlan, err error) {
+	spec, v, err := r.view(ctx, queue)
+	if err != nil {
+		return shown, err
+	}
+	looks := *spec
+	looks.Look = min(redrivehost.PlanLook, spec.Schedule.Interval())
+	if v, err = v.View(ctx, &looks); err != nil {
+		return shown, err
+	}
+	plan, err := v.Plan(ctx)
+	if err != nil {
+		return shown, err
+	}
+	now, state := time.Now(), &plan.State
+	b := redrivehost.NewBreakerDocument(state.Breaker, &spec.Policy)
+	shown = v1.RedriverPlan{Paused: state.Paused, Breaker: shownBreaker(&b), Rate: state.Rate,
+		OnTheWay: len(state.Flights), DeadLetters: plan.Depth, Made: v1.TimeOf(now),
+		Redrive: plan.Count(redrive.Redrive), Park: plan.Count(redrive.Park),
+		Hold: plan.Count(redrive.Hold), Decisions: []v1.PlannedDecision{}}
+	if len(plan.Decisions) > 0 {
+		shown.HiddenUntil = v1.TimeOf(now.Add(looks.Look))
+	}
+	for _, d := range plan.Decisions[:min(len(plan.Decisions), v1.PlannedMax)] {
+		shown.Decisions = append(shown.Decisions, v1.PlannedDecision{MessageID: d.ID, Key: d.Key,
+			Kind: string(redrive.FingerprintOf(d.Reason)), Reason: d.Reason, Redrives: d.Sends,
+			Action: string(d.Action), DelayMS: d.Delay.Milliseconds(), Until: v1.TimeOf(d.Until),
+			Why: d.Why})
+	}
+	return shown, nil
+}
+
 func (r *redrivers) Pause(ctx context.Context, queue, why string) (was string, err error) {
 	return r.change(ctx, queue, func(v *redrivehost.View, _ string) error {
 		return v.Redriver.Pause(ctx, why)

@@ -19,7 +19,7 @@ var rewrite = flag.Bool("rewrite", false, "write the types of the console")
 func TestConsoleTypes(t *testing.T) {
 	s := newSchemas()
 	for _, of := range []reflect.Type{reflect.TypeFor[problem](), reflect.TypeFor[hello](), reflect.TypeFor[tick](),
-		reflect.TypeFor[bye](), reflect.TypeFor[taskCount]()} {
+		reflect.TypeFor[bye](), reflect.TypeFor[taskCount](), reflect.TypeFor[RedriverPlan]()} {
 		s.of(of)
 	}
 	for _, r := range routes {

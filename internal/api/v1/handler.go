@@ -58,12 +58,14 @@ type Handler struct {
 	control Control // of the handler that serves /v1/cluster, and nothing else
 	live    *lives
 	asked   chan struct{} // holds one for each redriver that is asked
+	asides  *asides
 }
 
 // New returns a handler.
 func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account()),
-		asked: make(chan struct{}, redriversAtOnce)}
+		asked:  make(chan struct{}, redriversAtOnce),
+		asides: &asides{boxes: make(map[string]asideList)}}
 }
 
 // Drain ends the live streams, and lets none begin from now on. Their clients are told to come

@@ -1,8 +1,13 @@
 package v1
 
 import (
+	"fmt"
+	"maps"
+	"net/http"
+	"sync"
 	"time"
 
+	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/observe/monitor"
 )
 
@@ -10,7 +15,8 @@ import (
 // report to it each minute.
 
 type outboxList struct {
-	Outboxes []outbox `json:"outboxes"`
+	Outboxes []outbox `json:"outboxes" doc:"at most 500"`
+	More     bool     `json:"more,omitempty" doc:"others reported too, and are not shown"`
 }
 
 // An outbox is what its relays reported last. What an earlier relay does not report is null.
@@ -30,7 +36,9 @@ const lately = 5 * time.Minute
 func (c *call) outboxes(none) (list outboxList, err error) {
 	m := c.cfg.Monitor
 	list.Outboxes = []outbox{}
-	for _, name := range m.Outboxes() {
+	names, more := m.Outboxes()
+	list.More = more
+	for _, name := range names {
 		within := lately
 		told := m.Told(monitor.Relays, monitor.DueAge, name, within)
 		if len(told) == 0 {
@@ -44,17 +52,145 @@ func (c *call) outboxes(none) (list outboxList, err error) {
 		rows := func(metric string) *int64 {
 			for _, t := range m.Told(monitor.Relays, metric, name, within) {
 				if t.At == last.At {
-					rows := int64(t.Most)
-					return &rows
+					return countOf(t.Most)
 				}
 			}
 			return nil
 		}
-		list.Outboxes = append(list.Outboxes, outbox{
-			Name: name, Reported: timeText(last.At), OldestDueMS: int64(1000 * last.Most),
+		box := outbox{
+			Name: name, Reported: timeText(last.At), OldestDueMS: countMax,
 			Parked: rows(monitor.ParkedRows), Pending: rows(monitor.PendingRows),
 			Due: rows(monitor.DueRows),
-		})
+		}
+		if age := countOf(1000 * last.Most); age != nil {
+			box.OldestDueMS = *age
+		}
+		list.Outboxes = append(list.Outboxes, box)
 	}
 	return list, nil
+}
+
+// countMax is the largest number that all clients read exactly.
+const countMax = 1<<53 - 1
+
+// countOf returns a number that was reported, or nil if it is no count: any client can put metrics.
+func countOf(n float64) *int64 {
+	if n < 0 || n > countMax {
+		return nil
+	}
+	count := int64(n)
+	return &count
+}
+
+// Bounds of what relays report about rows that were set aside. It is kept in memory only, because
+// they report it each minute.
+const (
+	asideRowsMax  = 100
+	asideBoxesMax = 100
+	asideTextMax  = 1024
+	asideKeep     = 24 * time.Hour
+)
+
+// An asideRow is a row that relays no longer try to send.
+type asideRow struct {
+	ID       string    `json:"id"`
+	Queue    string    `json:"queue" doc:"as the row names it"`
+	Key      string    `json:"key,omitempty"`
+	Type     string    `json:"type,omitempty"`
+	Attempts int       `json:"attempts"`
+	Reason   string    `json:"reason"`
+	ParkedAt time.Time `json:"parkedAt"`
+}
+
+func (r *asideRow) check() error {
+	for name, text := range map[string]string{"id": r.ID, "queue": r.Queue, "key": r.Key,
+		"type": r.Type, "reason": r.Reason} {
+		if len(text) > asideTextMax {
+			return sqswire.Errorf(sqswire.InvalidParameterValue,
+				"The %s of a row has %d bytes, and %d are allowed. Report its beginning.",
+				name, len(text), asideTextMax)
+		}
+	}
+	if r.ID == "" {
+		return sqswire.Errorf(sqswire.InvalidParameterValue, "A row has no id.")
+	}
+	return nil
+}
+
+type asideIn struct {
+	Outbox string     `path:"outbox"`
+	Rows   []asideRow `json:"rows" doc:"the earliest first, at most 100"`
+	More   bool       `json:"more,omitempty" doc:"there are others"`
+}
+
+// An asideList is what a relay reported last about the rows that were set aside.
+type asideList struct {
+	Outbox   string     `json:"outbox"`
+	Reported *time.Time `json:"reported" doc:"null if no relay has reported rows in the last day"`
+	Rows     []asideRow `json:"rows" doc:"the earliest first"`
+	More     bool       `json:"more" doc:"there are others"`
+}
+
+// asides are the rows that relays have reported, by outbox.
+type asides struct {
+	mu    sync.Mutex
+	boxes map[string]asideList
+}
+
+// put replaces what is known of an outbox, if there is room for it.
+func (a *asides) put(list asideList) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.boxes, func(_ string, l asideList) bool {
+		return time.Since(*l.Reported) > asideKeep
+	})
+	if _, known := a.boxes[list.Outbox]; !known && len(a.boxes) >= asideBoxesMax {
+		return false
+	}
+	a.boxes[list.Outbox] = list
+	return true
+}
+
+func (a *asides) get(outbox string) asideList {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l, ok := a.boxes[outbox]; ok && time.Since(*l.Reported) <= asideKeep {
+		return l
+	}
+	return asideList{Outbox: outbox, Rows: []asideRow{}}
+}
+
+type outboxIn struct {
+	Outbox string `path:"outbox"`
+}
+
+// parkedRows answers GET /v1/outbox/{outbox}/parked. [V1-21]
+func (c *call) parkedRows(in outboxIn) (asideList, error) {
+	return c.asides.get(in.Outbox), nil
+}
+
+// reportParkedRows answers POST /v1/outbox/{outbox}/parked. [V1-21]
+func (c *call) reportParkedRows(in asideIn) (none, error) {
+	if !monitor.IsOutbox(in.Outbox) {
+		return none{}, sqswire.Errorf(sqswire.InvalidParameterValue,
+			"The name of an outbox has 1 to 100 letters, digits and characters of ._@:()-.")
+	}
+	if len(in.Rows) > asideRowsMax {
+		return none{}, sqswire.Errorf(sqswire.InvalidParameterValue,
+			"%d rows were reported, and %d are allowed. Report the earliest, and that there are more.",
+			len(in.Rows), asideRowsMax)
+	}
+	for i := range in.Rows {
+		if err := in.Rows[i].check(); err != nil {
+			return none{}, err
+		}
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	list := asideList{in.Outbox, &now, append([]asideRow{}, in.Rows...), in.More}
+	if !c.asides.put(list) {
+		return none{}, &Error{http.StatusConflict, "TooManyOutboxes", fmt.Sprintf(
+			"The server knows the rows of %d outboxes already, which is the maximum. Use tenaq outbox parked list for this one.",
+			asideBoxesMax)}
+	}
+	return none{}, nil
 }

@@ -28,6 +28,9 @@ type Redrivers interface {
 
 	// Step takes a step at once. ErrRedriverBusy means that another one was taken at the same time.
 	Step(ctx context.Context, queue string) (RedriverStepped, error)
+
+	// Plan says what the next step would do. It receives the dead letters that it looks at.
+	Plan(ctx context.Context, queue string) (RedriverPlan, error)
 }
 
 // ErrRedriverBusy is the error of a step that another one overlapped. Nothing is lost.
@@ -279,6 +282,48 @@ func (c *call) stepRedriver(in redriverIn) (s RedriverStepped, err error) {
 	})
 	s.Queue = in.Queue
 	return s, err
+}
+
+// A RedriverPlan is what the next step of a redriver would do.
+type RedriverPlan struct {
+	Queue       string            `json:"queue"`
+	Paused      string            `json:"paused,omitempty" doc:"why, and by whom"`
+	Breaker     RedriverBreaker   `json:"breaker"`
+	Rate        int               `json:"rate" doc:"messages that may be on their way at once"`
+	OnTheWay    int               `json:"onTheWay" doc:"after the step"`
+	DeadLetters int               `json:"deadLetters"`
+	Redrive     int               `json:"redrive" doc:"dead letters that would go back"`
+	Park        int               `json:"park"`
+	Hold        int               `json:"hold" doc:"dead letters that were looked at and would stay"`
+	HiddenUntil *string           `json:"hiddenUntil" doc:"a step before then does not see them; null if none was received"`
+	Decisions   []PlannedDecision `json:"decisions" doc:"the first 200"`
+	Made        *string           `json:"made"`
+}
+
+// A PlannedDecision is what would become of a dead letter.
+type PlannedDecision struct {
+	MessageID string  `json:"messageId"`
+	Key       string  `json:"key"`
+	Kind      string  `json:"kind"`
+	Reason    string  `json:"reason" doc:"why it is a dead letter"`
+	Redrives  int     `json:"redrives" doc:"how often it was redriven"`
+	Action    string  `json:"action" enum:"redrive,park,hold"`
+	DelayMS   int64   `json:"delayMs" doc:"of a redrive"`
+	Until     *string `json:"until,omitempty" doc:"a held one is not looked at earlier"`
+	Why       string  `json:"why" doc:"the reason for the action"`
+}
+
+// PlannedMax is how many decisions the answer has.
+const PlannedMax = 200
+
+// planRedriver answers POST /v1/redrivers/{queue}/plan. [V1-20]
+func (c *call) planRedriver(in redriverIn) (p RedriverPlan, err error) {
+	err = c.changeRedriverFor(stepWait, in.Queue, func(ctx context.Context) (err error) {
+		p, err = c.cfg.Redrivers.Plan(ctx, in.Queue)
+		return err
+	})
+	p.Queue = in.Queue
+	return p, err
 }
 
 func (c *call) changeRedriver(queue string, change func(context.Context) error) error {

@@ -59,6 +59,10 @@ func (m *madeRedrivers) Step(ctx context.Context, queue string) (RedriverStepped
 	return RedriverStepped{Redriven: 5, Breaker: "CLOSED"}, m.wait(ctx, queue)
 }
 
+func (m *madeRedrivers) Plan(ctx context.Context, queue string) (RedriverPlan, error) {
+	return RedriverPlan{Breaker: RedriverBreaker{State: "CLOSED"}, Redrive: 1, Decisions: []PlannedDecision{{MessageID: "a", Action: "redrive", Why: "redrive 1"}}}, m.wait(ctx, queue)
+}
+
 func newMadeRedrivers() *madeRedrivers {
 	return &madeRedrivers{paused: make(map[string]string), broken: make(map[string]error), slow: make(map[string]bool)}
 }
@@ -135,8 +139,8 @@ func TestSlowRedriver(t *testing.T) {
 	})
 }
 
-// A pause needs its right, names who paused, and is in the action log. So are its end and a step.
-// [V1-16, V1-17]
+// A pause needs its right, names who paused, and is in the action log. So are its end, a step and a
+// plan. [V1-16, V1-17, V1-20]
 func TestPauseRedriver(t *testing.T) {
 	key := func(id, more string) string {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", %s}`, id, id, more)
@@ -154,6 +158,8 @@ func TestPauseRedriver(t *testing.T) {
 		{"TQLOOKS1", "POST", "/orders-dlq/pause", `{}`, 403, "tenaq:manageredrivers"},
 		{"TQLOOKS1", "POST", "/orders-dlq/resume", `{}`, 403, "tenaq:manageredrivers"},
 		{"TQLOOKS1", "POST", "/orders-dlq/step", `{}`, 403, "tenaq:manageredrivers"},
+		{"TQLOOKS1", "POST", "/orders-dlq/plan", `{}`, 403, "tenaq:manageredrivers"},
+		{"TQOTHER1", "POST", "/orders-dlq/plan", `{}`, 403, ""},
 		{"TQOTHER1", "GET", "", "", 403, ""},
 		{"TQOTHER1", "POST", "/orders-dlq/pause", `{}`, 403, ""},
 		{"TQALL001", "POST", "/other/pause", `{}`, 404, "NotFound"},
@@ -165,6 +171,9 @@ func TestPauseRedriver(t *testing.T) {
 		{"TQALL001", "GET", "/orders-dlq", "", 200, `"schedule":"continuous","records":"server","flags":[],"state"`},
 		{"TQALL001", "POST", "/other/step", `{}`, 404, "NotFound"},
 		{"TQALL001", "POST", "/orders-dlq/step", `{}`, 200, `{"queue":"orders-dlq","deadLetters":0,"redriven":5,`},
+		{"TQALL001", "POST", "/other/plan", `{}`, 404, "NotFound"},
+		{"TQALL001", "GET", "/orders-dlq/plan", "", 405, ""},
+		{"TQALL001", "POST", "/orders-dlq/plan", `{}`, 200, `"redrive":1,"park":0,"hold":0,"hiddenUntil":null,"decisions":[{"messageId":"a",`},
 		{"TQALL001", "POST", "/mails-dlq/pause", `{"reason":"overlap"}`, 200, ""},
 		{"TQALL001", "POST", "/mails-dlq/step", `{}`, 409, `"code":"Busy"`},
 	} {
@@ -187,7 +196,7 @@ func TestPauseRedriver(t *testing.T) {
 	for _, a := range log.Actions {
 		said = append(said, a.By+" "+a.Action+" "+a.About+" "+a.Text)
 	}
-	if want := []string{"ops ManageRedrivers mails-dlq paused: overlap", "ops ManageRedrivers orders-dlq took a step", "ops ManageRedrivers orders-dlq resumed", "ops ManageRedrivers orders-dlq paused: no reason given",
+	if want := []string{"ops ManageRedrivers mails-dlq paused: overlap", "ops ManageRedrivers orders-dlq planned the next step", "ops ManageRedrivers orders-dlq took a step", "ops ManageRedrivers orders-dlq resumed", "ops ManageRedrivers orders-dlq paused: no reason given",
 		"ops ManageRedrivers orders-dlq paused: the bank is down"}; !slices.Equal(said, want) {
 		t.Errorf("the action log has %q, want %q", said, want)
 	}

@@ -128,10 +128,19 @@ func init() {
 		{method: "POST", path: "/redrivers/{queue}/step", action: "ManageRedrivers", server: true,
 			needs: hasRedrivers, operation: does((*call).stepRedriver), logs: aboutStep,
 			summary: "Take a step of the redriver of a dead-letter queue at once"},
+		{method: "POST", path: "/redrivers/{queue}/plan", action: "ManageRedrivers", server: true,
+			needs: hasRedrivers, operation: does((*call).planRedriver), logs: aboutPlan,
+			summary: "Say what the next step of a redriver would do; receives what it looks at"},
 
 		{method: "GET", path: "/outbox", action: "ViewOutbox", server: true, needs: hasAlarms,
 			operation: does((*call).outboxes),
 			summary:   "List the outboxes whose relays report to this server"},
+		{method: "GET", path: "/outbox/{outbox}/parked", action: "ViewOutbox", server: true,
+			needs: hasAlarms, operation: does((*call).parkedRows),
+			summary: "List the rows of an outbox that were set aside, as its relays reported them"},
+		{method: "POST", path: "/outbox/{outbox}/parked", action: "ReportOutbox", server: true,
+			needs: hasAlarms, operation: does((*call).reportParkedRows),
+			summary: "Report the rows of an outbox that were set aside, as a relay does"},
 
 		{method: "POST", path: "/backup", action: "Backup", server: true, reads: true,
 			needs:     hasBackup,
@@ -208,5 +217,8 @@ func aboutRedriver(_ *call, in any) (about, text string) {
 }
 func aboutStep(_ *call, in any) (about, text string) {
 	return in.(redriverIn).Queue, "took a step"
+}
+func aboutPlan(_ *call, in any) (about, text string) {
+	return in.(redriverIn).Queue, "planned the next step"
 }
 func aboutAction(_ *call, in any) (about, text string) { return in.(actionIn).Action, "" }

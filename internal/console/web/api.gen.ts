@@ -20,6 +20,23 @@ export interface AlarmList {
   silences: Silence[];
 }
 
+export interface AsideList {
+  more: boolean;
+  outbox: string;
+  reported: string | null;
+  rows: AsideRow[];
+}
+
+export interface AsideRow {
+  attempts: number;
+  id: string;
+  key?: string;
+  parkedAt: string;
+  queue: string;
+  reason: string;
+  type?: string;
+}
+
 export interface Attempt {
   class?: string;
   ended: string | null;
@@ -321,6 +338,7 @@ export interface Outbox {
 }
 
 export interface OutboxList {
+  more?: boolean;
   outboxes: Outbox[];
 }
 
@@ -357,6 +375,18 @@ export interface OutcomeList {
   kept: KeptList;
   next?: string;
   outcomes: Outcome[];
+}
+
+export interface PlannedDecision {
+  action: "redrive" | "park" | "hold";
+  delayMs: number;
+  key: string;
+  kind: string;
+  messageId: string;
+  reason: string;
+  redrives: number;
+  until?: string;
+  why: string;
 }
 
 export interface Problem {
@@ -486,6 +516,21 @@ export interface RedriverKind {
 
 export interface RedriverList {
   redrivers: Redriver[];
+}
+
+export interface RedriverPlan {
+  breaker: RedriverBreaker;
+  deadLetters: number;
+  decisions: PlannedDecision[];
+  hiddenUntil: string | null;
+  hold: number;
+  made: string | null;
+  onTheWay: number;
+  park: number;
+  paused?: string;
+  queue: string;
+  rate: number;
+  redrive: number;
 }
 
 export interface RedriverState {

@@ -2,13 +2,13 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, ClaimView, Message, QueueDetail, Redriver, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, ClaimView, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
 import { CommandList, inLedger, inRecords, same, v, type Same, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
-import { T } from "./parts";
-import { epoch, go, link } from "./state";
+import { T, Time } from "./parts";
+import { epoch, go, link, now } from "./state";
 
 // Act is a dialog with one action, and with the command that does the same; null while there is none
 // to carry out. What the action returns is said when the dialog has closed.
@@ -346,8 +346,20 @@ export function Quiet({ match }: { match: string }) {
   </Act>;
 }
 
-// Step takes a step of a redriver at once. [V1-17]
-export function Step({ r }: { r: Redriver }) {
+// Plan asks what the next step of a redriver would do, which counts as a receive. [V1-20]
+export function Plan({ r, same, done }: { r: Redriver; same: Same; done(p: RedriverPlan): void }) {
+  const plan: Change<Said> = async ({ post }) => {
+    const p = await post<RedriverPlan>(`/redrivers/${encodeURIComponent(r.queue)}/plan`, {});
+    done(p);
+    return { text: p.redrive + p.park + p.hold === 0 ? `The next step of ${r.queue} would do nothing.` : `${r.queue}: the next step would send ${plural(p.redrive, "message")} back, park ${count(p.park)} and hold ${count(p.hold)}.` };
+  };
+  return <Act title={`Plan the next step of ${r.queue}`} label="Plan" act={plan} same={same}>
+    <p>Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. But a queue shows its messages only to a receiver: the receive count of those that the plan looks at grows by one, and they are hidden for up to 30 seconds. A step before then does not see them.</p>
+  </Act>;
+}
+
+// Step takes a step of a redriver at once. [V1-17] A plan hides the messages that it has looked at.
+export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
   const step: Change<Said> = async ({ post }) => {
     const s = await post<{ redriven: number; parked: number; held: number; breaker: string }>(`/redrivers/${encodeURIComponent(r.queue)}/step`, {});
     return { text: s.redriven + s.parked + s.held === 0 ? `The step of ${r.queue} found nothing to do.` : `${r.queue}: sent ${plural(s.redriven, "message")} back, parked ${count(s.parked)}, held ${count(s.held)}.` };
@@ -356,6 +368,7 @@ export function Step({ r }: { r: Redriver }) {
   return <Act title={`Take a step of ${r.queue}`} label="Take a step" act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
     <p>The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
+    {Date.parse(hidden ?? "") > now.value && <p class="problem">The messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
   </Act>;
 }
 

@@ -195,6 +195,9 @@ const tellersMax = 500
 // outboxName matches the names of outboxes that may be part of the name of an alarm.
 var outboxName = regexp.MustCompile(`^[A-Za-z0-9._@:()-]{1,100}$`)
 
+// IsOutbox reports whether a text can be the name of an outbox.
+func IsOutbox(name string) bool { return outboxName.MatchString(name) }
+
 // judgeTold evaluates the alarms on what programs report. Any client can put metrics, so a report
 // must name a queue that exists, or a possible name of an outbox.
 func (m *Monitor) judgeTold(at int64) {
@@ -210,7 +213,7 @@ func (m *Monitor) judgeTold(at int64) {
 			}
 			about := metric.Dimensions[0].Value
 			if t.told == Redrivers && m.sights.queues[about] == nil || t.told == Relays &&
-				!outboxName.MatchString(about) {
+				!IsOutbox(about) {
 				continue
 			}
 			m.judgeTemplate(t, &view{queue: about}, at)

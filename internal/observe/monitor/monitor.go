@@ -204,19 +204,23 @@ func (m *Monitor) Told(by Teller, name, about string, last time.Duration) (told 
 	return told
 }
 
-// Outboxes returns the names of the outboxes of which relays told in the last day, at most 500. Any
-// client can put metrics, so what cannot be the name of an outbox is left out.
-func (m *Monitor) Outboxes() (names []string) {
+// Outboxes returns the names of the outboxes of which relays told in the last day, at most 500, and
+// whether there are more. Any client can put metrics, so what cannot be the name of an outbox is
+// left out.
+func (m *Monitor) Outboxes() (names []string, more bool) {
 	of := series.Filter{Namespace: string(Relays), Name: DueAge,
 		Since: m.minute() - Day.Milliseconds()}
 	for _, metric := range m.series.List(of) {
-		if len(names) < tellersMax && len(metric.Dimensions) == 1 &&
-			metric.Dimensions[0].Name == boxDimension &&
-			outboxName.MatchString(metric.Dimensions[0].Value) {
-			names = append(names, metric.Dimensions[0].Value)
+		if len(metric.Dimensions) != 1 || metric.Dimensions[0].Name != boxDimension ||
+			!IsOutbox(metric.Dimensions[0].Value) {
+			continue
 		}
+		if len(names) == tellersMax {
+			return names, true
+		}
+		names = append(names, metric.Dimensions[0].Value)
 	}
-	return names
+	return names, false
 }
 
 // Run watches until ctx is done. Notices that wait then are sent after the next start.
