@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -307,6 +308,49 @@ func TestCancelTask(t *testing.T) {
 	s.ask("/v1/tasks/orders:1", nil, &t1)
 	if here, there := s.depth("orders"), s.depth("later"); here != fmt.Sprintf("%d 0 0", 30-t1.Done) || there != fmt.Sprintf("%d 0 0", t1.Done) {
 		t.Errorf("%d of 30 were moved: %s and %s are left", t1.Done, here, there)
+	}
+}
+
+// Two people decide about the same letters: the second is refused, reads why and what to do, and
+// what the page has asked for can be sent again when the first task has ended. [TASK-10]
+func TestTwoDecide(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for _, queue := range []string{"letters", "first", "second"} {
+		s.create(queue, nil, nil)
+	}
+	const n = 30
+	for i := range n {
+		s.send("letters", fmt.Sprint(i), nil)
+	}
+	var tabs []*tab
+	for _, to := range []string{"first", "second"} {
+		b := s.open(t, "#/q/letters/dead")
+		b.asks(".triage button", "Move all to", "Move")
+		b.until("it counts", `document.querySelector("dialog[open] .counted")?.innerText.startsWith("30 messages")`)
+		b.fill("Queue", to)
+		tabs = append(tabs, b)
+	}
+	tabs[0].fill("Messages per second", "1")
+	tabs[0].submit()
+	tabs[0].sees("left")
+	s.ask("/v1/tasks/letters:1/pause", object{}, nil)
+	tabs[1].submit()
+	tabs[1].until("it is refused", `document.querySelector("dialog[open] .problem")?.innerText === "The task letters:1 of this queue has not ended. A queue has one task at a time: wait for its end, or cancel it."`)
+	if status := eval[int](tabs[1], `performance.getEntriesByType("resource").findLast((r) => r.name.endsWith("/v1/tasks")).responseStatus`); status != http.StatusConflict {
+		t.Errorf("it is refused with %d", status)
+	}
+	if got := s.depth("second"); got != "0 0 0" {
+		t.Errorf("after a refusal the queue has %s", got)
+	}
+	tabs[0].click("button", "Cancel the task")
+	tabs[0].sees("cancelled")
+	tabs[1].submit()
+	tabs[1].sees("completed")
+	var first struct{ Done int }
+	s.ask("/v1/tasks/letters:1", nil, &first)
+	if left, one, two := s.depth("letters"), s.depth("first"), s.depth("second"); left != "0 0 0" || one != fmt.Sprintf("%d 0 0", first.Done) || two != fmt.Sprintf("%d 0 0", n-first.Done) {
+		t.Errorf("the first task moved %d of %d: the queues have %s, %s and %s", first.Done, n, left, one, two)
 	}
 }
 

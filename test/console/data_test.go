@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -66,7 +67,7 @@ func redriveTo(queue string, receives int) string {
 }
 
 // newShop starts a shop.
-func newShop(t *testing.T, args ...string) *shop {
+func newShop(t testing.TB, args ...string) *shop {
 	t.Helper()
 	return serve(t, nil, args...).shopOf()
 }
@@ -143,6 +144,20 @@ func (s *server) waits(queues int) {
 		}
 		s.ask("/v1/queues?sort=name", nil, &list)
 	}
+}
+
+// createMany creates many queues.
+func (s *server) createMany(n int) {
+	s.t.Helper()
+	var creating sync.WaitGroup
+	for worker := range 64 {
+		creating.Go(func() {
+			for i := worker; i < n; i += 64 {
+				s.create(many(i), nil, nil)
+			}
+		})
+	}
+	creating.Wait()
 }
 
 // many are names of many queues.

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 // chromium finds the browser. Without one the tests are skipped, or fail where all are required.
-func chromium(t *testing.T) string {
+func chromium(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium-headless-shell", "chromium", "google-chrome", "chromium-browser"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -73,13 +73,13 @@ type server struct {
 }
 
 // serve starts a server.
-func serve(t *testing.T, env []string, args ...string) *server {
+func serve(t testing.TB, env []string, args ...string) *server {
 	t.Helper()
 	return serveFrom(t, t.TempDir(), env, args...)
 }
 
 // serveFrom starts a server whose data are in a folder.
-func serveFrom(t *testing.T, dir string, env []string, args ...string) *server {
+func serveFrom(t testing.TB, dir string, env []string, args ...string) *server {
 	t.Helper()
 	chromium(t)
 	s, err := child.New(child.Config{Program: built.Program(t), Dir: dir, Args: args, Env: env})
@@ -145,24 +145,30 @@ func (s *server) url(queue string) string { return s.URL() + "/000000000000/" + 
 
 // A tab is a tab of the browser with the console in it.
 type tab struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
-	server *server
+	end    context.CancelFunc // closes it
+	origin string             // of the server
 
 	mu         sync.Mutex
 	complaints []string
 }
 
 // open opens a page of the console, in a profile of its own.
-func (s *server) open(t *testing.T, address string) *tab {
+func (s *server) open(t testing.TB, address string) *tab {
 	t.Helper()
 	b := s.blank(t)
 	b.visit(s.URL() + "/console/" + address)
 	return b
 }
 
-// blank opens an empty tab.
-func (s *server) blank(t *testing.T) *tab {
+// blank opens an empty tab, in a profile of its own.
+func (s *server) blank(t testing.TB) *tab {
+	t.Helper()
+	return blank(t, s.URL())
+}
+
+func blank(t testing.TB, origin string) *tab {
 	t.Helper()
 	path := chromium(t)
 	shared.once.Do(func() {
@@ -181,8 +187,19 @@ func (s *server) blank(t *testing.T) *tab {
 	if shared.err != nil {
 		t.Fatalf("%s: %v", path, shared.err)
 	}
-	ctx, end := chromedp.NewContext(shared.ctx, chromedp.WithNewBrowserContext())
-	b := &tab{t: t, ctx: ctx, server: s}
+	return newTab(t, origin, shared.ctx, chromedp.WithNewBrowserContext())
+}
+
+// beside opens an empty tab in the profile of another one.
+func (b *tab) beside() *tab {
+	b.t.Helper()
+	return newTab(b.t, b.origin, b.ctx)
+}
+
+func newTab(t testing.TB, origin string, parent context.Context, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(parent, options...)
+	b := &tab{t: t, ctx: ctx, end: end, origin: origin}
 	if err := chromedp.Listen(ctx, b.heard); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +242,7 @@ func (b *tab) heard(event any) {
 	case *page.EventJavascriptDialogOpening:
 		complain("a dialog: %s", e.Message)
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(e.Request.URL, b.server.URL()+"/") {
+		if !strings.HasPrefix(e.Request.URL, b.origin+"/") {
 			complain("a request to %s", e.Request.URL)
 		}
 	}

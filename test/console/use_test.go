@@ -1,18 +1,24 @@
 package console_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 	"github.com/evanw/esbuild/pkg/api"
+
+	"tenaq/internal/testing/built"
 )
 
 // manyQueues is how many queues the list has. A short test has room for fewer.
@@ -29,15 +35,7 @@ func TestManyQueues(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	n := manyQueues()
-	var creating sync.WaitGroup
-	for worker := range 64 {
-		creating.Go(func() {
-			for i := worker; i < n; i += 64 {
-				s.create(many(i), nil, nil)
-			}
-		})
-	}
-	creating.Wait()
+	s.createMany(n)
 	for i := range 3 {
 		for range i + 1 {
 			s.send(many(n-1-i), "x", nil)
@@ -54,16 +52,117 @@ func TestManyQueues(t *testing.T) {
 	b.until("the first is there", row(0)+" === "+quoted(many(0)))
 	eval[bool](b, `(document.querySelector(".scroller").scrollTop = 1e9, true)`)
 	b.until("the last is there", `document.querySelector(".scroller").innerText.includes(`+quoted(many(n-1))+`)`)
-	frames := eval[[]float64](b, `(async () => { const s = document.querySelector(".scroller"), all = []; let at = performance.now();
-		for (let i = 0; i < 60; i++) { s.scrollTop = (i * 7919 * 32) % s.scrollHeight; await new Promise(requestAnimationFrame); all.push(performance.now() - at); at = performance.now(); } return all })()`)
-	slices.Sort(frames)
-	t.Logf("%d queues: of 60 jumps the median frame took %.1f ms, the 57th %.1f ms", n, frames[30], frames[57])
+	eval[[]float64](b, fmt.Sprintf(jumps, 60))
 	if nodes := eval[int](b, `document.querySelectorAll("*").length`); nodes > 1500 {
 		t.Errorf("the page has %d nodes", nodes)
 	}
 	b.goTo("#/?text=" + many(n / 2)[6:])
 	b.sees("1 of ")
 	b.until("it is found", row(0)+" === "+quoted(many(n/2)))
+}
+
+// jumps jumps about in the list, and returns how long each frame took.
+const jumps = `(async () => { const s = document.querySelector(".scroller"), all = []; let at = performance.now();
+	for (let i = 0; i < %d; i++) { s.scrollTop = (i * 7919 * 32) %% s.scrollHeight; await new Promise(requestAnimationFrame); all.push(performance.now() - at); at = performance.now(); } return all })()`
+
+// hurried makes the page that is opened next read its list twenty times as often.
+func (b *tab) hurried() {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const wait = setTimeout; window.setTimeout = (what, ms, ...more) => wait(what, ms === 5000 ? 250 : ms, ...more) }`})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// points moves the pointer to the middle of an element, or away from all if there is no selector.
+func (b *tab) points(selector string) {
+	b.t.Helper()
+	at := []float64{0, 0}
+	if selector != "" {
+		at = eval[[]float64](b, fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, selector))
+	}
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
+}
+
+// Under the pointer the rows of the list keep their order while their numbers change. Without it
+// they are sorted again.
+func TestOrderUnderThePointer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "6s") // the server looks twice a second
+	for i, queue := range []string{"mails", "orders"} {
+		s.create(queue, nil, nil)
+		for range i + 1 {
+			s.send(queue, "x", nil)
+		}
+	}
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/?sort=visible")
+	const rows = `[...document.querySelectorAll(".tall .row")].map((r) => r.querySelector("a[data-row]").innerText + " " + r.querySelector(".number").innerText).join()`
+	b.until("the fullest is first", rows+` === "orders 2,mails 1"`)
+	b.points(".scroller")
+	for range 4 {
+		s.send("mails", "x", nil)
+	}
+	b.until("the numbers change", rows+`.includes("mails 5")`)
+	if got := eval[string](b, rows); got != "orders 2,mails 5" {
+		t.Errorf("under the pointer the rows are %s", got)
+	}
+	b.points("")
+	b.until("they are sorted again", rows+` === "mails 5,orders 2"`)
+}
+
+// While queues come and go, a list that is scrolled repeats none and has each in its place, under
+// the pointer too, and what is shown never makes way for rows without a name.
+func TestQueuesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s") // so the server forgets a snapshot within a second
+	const n = 240
+	s.createMany(n)
+	s.waits(n)
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/?sort=name")
+	const (
+		rows   = `[...document.querySelectorAll(".tall .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map((r) => r.querySelector("a[data-row]")?.innerText ?? "")`
+		filled = `((names) => names.length > 20 && names.every((n) => n))(` + rows + `)`
+	)
+	scroll := func(row int) {
+		t.Helper()
+		eval[bool](b, fmt.Sprintf(`(document.querySelector(".scroller").scrollTop = %d * 32, true)`, row))
+		b.until(fmt.Sprintf("the rows from %d are there", row), fmt.Sprintf(`document.querySelector('.row[aria-rowindex="%d"]') && `, row+2)+filled)
+	}
+	b.until("the first are there", filled)
+	// whatever the page shows is in order
+	eval[bool](b, `(window.wrong = [], window.gaps = 0, new MutationObserver(() => { const names = `+rows+`, known = names.filter((n) => n);
+		if (known.some((n, i) => i > 0 && n <= known[i - 1])) wrong.push(names.join(" ")); gaps += names.length - known.length })
+		.observe(document.querySelector(".tall"), {childList: true, subtree: true, characterData: true}), true)`)
+	b.points(".scroller")
+	for i := range 10 {
+		s.create(fmt.Sprintf("new-%d", i), nil, nil)
+		s.ask("DeleteQueue", object{"QueueUrl": s.url(many(170 + i))}, nil)
+		scroll(20 * i)
+	}
+	b.points("")
+	b.until("no queue that has gone is shown", rows+`.every((n) => !n.startsWith("queue-00017"))`)
+
+	scroll(90) // rows of two pages
+	const middle = `document.querySelector('.row[aria-rowindex="102"]')?.innerText.startsWith("%s")`
+	b.until("all ten are there", fmt.Sprintf(middle, many(90)))
+	eval[bool](b, `(gaps = 0, true)`)
+	for i := 10; i < 14; i++ {
+		s.create(fmt.Sprintf("new-%d", i), nil, nil)
+	}
+	b.until("the list has moved on by four", fmt.Sprintf(middle, many(86)))
+	if gaps := eval[int](b, "gaps"); gaps > 0 {
+		t.Errorf("%d times a row that was shown had no name", gaps)
+	}
+	for _, names := range eval[[]string](b, "wrong") {
+		t.Errorf("the page showed these rows: %s", names)
+	}
+	scroll(0)
+	b.until("the first are there", rows+`[0] === "new-0"`)
 }
 
 // A message is read as it was sent, by a link to it, in few clicks; receives are not counted.
@@ -97,6 +196,27 @@ func TestMessage(t *testing.T) {
 	b.sees("1 message of the queue has this text")
 }
 
+// A message whose body is outside the queue says where, and shows the pointer as it is. The
+// attribute alone changes nothing.
+func TestElsewhereBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	big := object{"MessageAttributes": object{"ExtendedPayloadSize": object{"DataType": "Number", "StringValue": "2097152"}}}
+	id := s.send("orders", `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"orders-bodies","s3Key":"work/<b>17</b>"}]`, big)
+	b := s.open(t, "#/m/"+id)
+	b.sees("This is a pointer. The body has 2.0 MiB and is outside the queue: work/<b>17</b> in orders-bodies.")
+	b.sees(`"s3Key": "work/<b>17</b>"`)
+	b.judged("pointer")
+	for _, body := range []string{"null", `{"s3Key":7}`, "[]", "plain text"} {
+		b.goTo("#/m/" + s.send("orders", body, big))
+		b.until("the page has "+body, fmt.Sprintf(`document.querySelector(".message pre")?.innerText.replace(/\s+/g, "") === %s`, quoted(strings.ReplaceAll(body, " ", ""))))
+		if strings.Contains(b.text("main"), "pointer") {
+			t.Errorf("%s is shown as a pointer", body)
+		}
+	}
+}
+
 // The charts and figures follow what happens, without a reload.
 func TestLive(t *testing.T) {
 	t.Parallel()
@@ -121,6 +241,67 @@ func TestLive(t *testing.T) {
 	b.until("it goes on", `document.querySelector(".figure .value")?.innerText === "21"`)
 	b.press("t")
 	b.sees("UTC")
+}
+
+// Only a tab that is seen holds a live stream, so any number of tabs can be open. A browser has six
+// connections to a server, and each stream takes one. [V1-13]
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	s.send("orders", "one", nil)
+	sees := func(b *tab, messages string) {
+		t.Helper()
+		b.until("it is live", `document.querySelector(".connection.good")`)
+		b.until("it has "+messages, `document.querySelector(".figure .value")?.innerText === `+quoted(messages))
+	}
+	tabs := []*tab{s.blank(t)}
+	for len(tabs) < 8 {
+		tabs = append(tabs, tabs[0].beside())
+	}
+	for i, b := range tabs {
+		b.visit(s.URL() + "/console/#/q/orders")
+		sees(b, "1")
+		if i < len(tabs)-1 {
+			b.hide()
+		}
+	}
+	streams := -1
+	for end := time.Now().Add(20 * time.Second); streams != 1; time.Sleep(25 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("eight tabs, of which one is seen, hold %d streams", streams)
+		}
+		streams = s.streams()
+	}
+	s.send("orders", "two", nil)
+	sees(tabs[7], "2")
+}
+
+// hide does what a person does who turns to another tab.
+func (b *tab) hide() {
+	b.t.Helper()
+	// Hiding freezes it as well, which a browser does later.
+	for _, state := range []page.SetWebLifecycleStateState{page.SetWebLifecycleStateStateFrozen, page.SetWebLifecycleStateStateActive} {
+		if _, err := chromedp.Call(b.ctx, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.until("the tab is hidden", "document.hidden")
+}
+
+// streams is how many live streams this machine holds: how many fewer than eight it can add.
+func (s *server) streams() int {
+	s.t.Helper()
+	for added := 0; ; added++ {
+		res, err := client.Get(s.URL() + "/v1/live")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode == http.StatusTooManyRequests {
+			return 8 - added
+		}
+	}
 }
 
 // begin is where the first line of a chart begins, as a part of its width.
@@ -286,27 +467,51 @@ func TestKeyboard(t *testing.T) {
 	b.until("Tab goes on", `document.activeElement !== document.body`)
 }
 
-// The page is painted soon. The best of some loads counts, because the others shared their
-// processor.
-func TestPaint(t *testing.T) {
-	s := newShop(t)
-	best, all := time.Hour, []time.Duration{}
-	for range 5 {
-		b := s.open(t, "")
-		b.until("it is painted", `performance.getEntriesByName("first-contentful-paint").length`)
-		ms := eval[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
-		paint := time.Duration(ms * float64(time.Millisecond))
-		best, all = min(best, paint), append(all, paint)
-	}
-	t.Logf("first contentful paint: %v", all)
-	if best > time.Second {
-		t.Errorf("the best first contentful paint is %v", best)
-	}
+// A page with charts has the most scripts. Their bounds, and those of all files, are in the tests
+// of internal/console/build.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
 	b := s.open(t, "#/q/orders")
 	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
 	if size := eval[float64](b, `performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".js")).reduce((n, r) => n + r.decodedBodySize, 0)`); size > 150<<10 || size < 10<<10 {
 		t.Errorf("a page with charts has %.0f bytes of scripts, at most %d", size, 150<<10)
 	}
+}
+
+// tenaq demo --serve leaves a shop to look around in: queues in use, and dead letters with reasons.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	demo := exec.Command(built.Program(t), "demo", "--serve")
+	demo.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	out, err := demo.StdoutPipe()
+	if err == nil {
+		err = demo.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(demo.Process.Signal(os.Interrupt), demo.Wait()); err != nil {
+			t.Errorf("the demo ended with %v", err)
+		}
+	})
+	said, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimSpace(strings.TrimPrefix(said, "console"))
+	b := blank(t, strings.TrimSuffix(address, "/console/"))
+	b.visit(address)
+	for _, queue := range []string{"orders", "mails", "invoices.fifo", "reports"} {
+		b.until("there is "+queue, fmt.Sprintf(`[...document.querySelectorAll("a[data-row]")].some((e) => e.innerText === %q)`, queue))
+	}
+	b.click("a.dead", "dead letters")
+	b.click(".kindhead", "no such article: order-#")
+	b.sees("dead park orders-dlq")
+	b.until("there is a letter", `document.querySelector(".kindbody a[href^='#/m/']")`)
 }
 
 // indented documents of JSON are the documents, but for white space. [CONSOLE-6]

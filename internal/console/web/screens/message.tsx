@@ -58,6 +58,20 @@ export function commandsOf(m: Shown): Command[] {
   ];
 }
 
+// Elsewhere says where the body is, if what the message has is a pointer that package offload, or a
+// library with the same format, has sent in its place.
+function Elsewhere({ m }: { m: Shown }) {
+  const size = m.attributes?.ExtendedPayloadSize ?? m.attributes?.SQSLargePayloadSize;
+  if (!size || m.bodyCut) return null;
+  try {
+    const pointer = JSON.parse(m.body ?? ""), { s3BucketName: bucket, s3Key: key } = Array.isArray(pointer) ? pointer[1] : pointer;
+    if (typeof bucket !== "string" || typeof key !== "string") return null;
+    return <p class="dim">This is a pointer. The body has {bytes(Number(size.value) || 0)} and is outside the queue: <code><T text={key} /></code> in <code><T text={bucket} /></code>.</p>;
+  } catch {
+    return null; // the attribute means something else
+  }
+}
+
 export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
   return <article class="message">
     <header><State state={m.state} /><span class="mono id">{m.messageId}</span>
@@ -68,6 +82,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={m.queue!} id={m.messageId} />)}>Edit and send…</button>}
     </div>}
     <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} />
+    <Elsewhere m={m} />
     {m.reason && <section><h3>Why it failed</h3>
       <p class="why"><T text={m.reason} /></p>
       {m.kind && m.queue && <p class="dim">Kind <code>{m.kind}</code>. <a href={link(["q", m.queue, "dead"])}>Others that failed for this reason</a></p>}</section>}

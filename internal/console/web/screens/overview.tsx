@@ -16,7 +16,8 @@ const page = 100, every = 5000;
 // Rows are the list as it is shown. While the pointer is over it, names keep their places, and only
 // numbers change.
 interface Rows {
-  snapshot: Snapshot;
+  snapshot: Snapshot; // the newest
+  order: Snapshot; // that of the names: those of two snapshots would repeat or miss some
   names: Map<number, string>;
   numbers: Map<string, Queue>;
   at: number;
@@ -35,8 +36,10 @@ function usePages(query: { text: string; only: string; sort: string; desc: boole
   const held = useRef(false); // the pointer is over the list
   const span = useRef({ from: 0, to: 40 });
   const current = useRef<Rows | null>(null);
-  const asking = useRef(new Set<number>());
+  const asking = useRef(new Set<string>());
   const key = JSON.stringify(query);
+  const shown = useRef(key);
+  shown.current = key;
   const round = epoch.value, live = visible.value && !paused.value;
   const load = (from: number, snapshot?: number) => get<QueueList>("/queues", {
     text: query.text, only: query.only, sort: query.sort, desc: query.desc, from: from || undefined, limit: page, snapshot,
@@ -45,9 +48,10 @@ function usePages(query: { text: string; only: string; sort: string; desc: boole
     const s = list.snapshot!;
     const before = current.current;
     const keep = before && !fresh;
-    const next: Rows = { snapshot: s, names: new Map(keep ? before.names : []), numbers: new Map(before?.numbers), at: Date.now() - s.ageMs };
+    const newer = keep && before.snapshot.id > s.id ? before : { snapshot: s, at: Date.now() - s.ageMs };
+    const next: Rows = { snapshot: newer.snapshot, at: newer.at, order: keep ? before.order : s, names: new Map(keep ? before.names : []), numbers: new Map(before?.numbers) };
     list.queues.forEach((q, i) => {
-      if (!held.current || !keep || !next.names.has(from + i)) next.names.set(from + i, q.name);
+      if (next.order.id === s.id) next.names.set(from + i, q.name);
       next.numbers.set(q.name, q);
     });
     if (next.numbers.size > 5000) next.numbers = new Map(list.queues.map((q) => [q.name, q]));
@@ -60,9 +64,16 @@ function usePages(query: { text: string; only: string; sort: string; desc: boole
     const now = current.current;
     if (!now) return;
     for (let p = Math.floor(from / page); p <= Math.floor(Math.max(from, to - 1) / page); p++) {
-      if (now.names.has(p * page) || p * page >= now.snapshot.matched || asking.current.has(p)) continue;
-      asking.current.add(p);
-      load(p * page, now.snapshot.id).then((list) => put(list, p * page, false), () => {}).finally(() => asking.current.delete(p));
+      const asked = key + p;
+      if (now.names.has(p * page) || p * page >= now.order.matched || asking.current.has(asked)) continue;
+      asking.current.add(asked);
+      load(p * page, now.order.id).then((list) => {
+        asking.current.delete(asked);
+        if (shown.current !== key) return;
+        // The server keeps a snapshot for some seconds. Without it, the names are those of a new one.
+        put(list, p * page, list.snapshot!.id !== current.current?.order.id);
+        want(span.current.from, span.current.to);
+      }, () => asking.current.delete(asked));
     }
   };
   useEffect(() => {
@@ -73,8 +84,12 @@ function usePages(query: { text: string; only: string; sort: string; desc: boole
       try {
         const at = first ? 0 : Math.floor(span.current.from / page) * page;
         const list = await load(at);
+        const rest = !first && span.current.to > at + page ? await load(at + page, list.snapshot!.id) : null;
         if (stopped) return;
-        put(list, at, !held.current || first);
+        if (!rest || rest.snapshot!.id === list.snapshot!.id) { // both pages at once, or the later one would be empty for a moment
+          put(list, at, !held.current || first);
+          if (rest) put(rest, at + page, false);
+        }
         want(span.current.from, span.current.to);
       } catch (e) {
         if (!stopped && e instanceof Failed) fail(e);
@@ -142,7 +157,7 @@ export function Overview() {
     cmd("Send a message", "tenaq", "send", "orders", '{"id": 1}'),
   ]);
   if (error?.status === 400) return <PlainList text={text} />;
-  const s = rows?.snapshot, t = s?.totals;
+  const s = rows?.snapshot, t = s?.totals, shown = rows?.order.matched ?? 0;
   const sortBy = (by: Sort) => change({ sort: by === "trouble" ? undefined : by, asc: sort === by && !asc ? "1" : undefined });
   const head = (by: Sort, name: string, className = "number") =>
     <span role="columnheader" class={className} aria-sort={sort === by ? (desc ? "descending" : "ascending") : "none"}>
@@ -169,9 +184,9 @@ export function Overview() {
     {!rows && !error && <div class="loading">{slow ? "The server is slow. Still waiting…" : "Loading…"}</div>}
     {!rows && error?.status === 0 && <div class="loading">Waiting for the server…</div>}
     {s && s.total === 0 && s.complete && <FirstSteps />}
-    {s && s.total > 0 && s.matched === 0 && <Empty>No queue matches. <a href="#/">Show all queues</a>{text && <Fragment>, or <a href={link(["trace", text])}>the life of the work <T text={text} /></a></Fragment>}</Empty>}
-    {rows && s!.matched > 0 && <div class="board" onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)}>
-      <Virtual name="Queues" total={s!.matched} seen={(from, to) => { want(from, to); sparks.seen(from, to); }}
+    {s && s.total > 0 && shown === 0 && <Empty>No queue matches. <a href="#/">Show all queues</a>{text && <Fragment>, or <a href={link(["trace", text])}>the life of the work <T text={text} /></a></Fragment>}</Empty>}
+    {rows && shown > 0 && <div class="board" onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)}>
+      <Virtual name="Queues" total={shown} seen={(from, to) => { want(from, to); sparks.seen(from, to); }}
         head={<div class="row head" role="rowgroup"><div role="row" class="cells">
           {head("name", "Name", "wide")}{head("visible", "Visible")}{head("inFlight", "In flight")}{head("delayed", "Delayed")}
           {head("age", "Oldest")}{head("sent", "Sent/s")}{head("deleted", "Deleted/s")}<span role="columnheader" class="sparks" title="Visible messages">Last 30 min</span><span role="columnheader">Dead letters</span>
