@@ -427,6 +427,7 @@ func TestOutbox(t *testing.T) {
 	b.judged("outbox")
 	b.sees("No relay has reported them")
 	b.press("c")
+	b.sees("Commands for this screen")
 	b.sees("tenaq outbox parked list")
 	b.press("\x1b")
 	b.closes()
