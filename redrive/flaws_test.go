@@ -1,6 +1,7 @@
 package redrive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/internal/testing/sqstest"
+	"tenaq/queuetest"
 	"tenaq/redrive"
 	"tenaq/redrive/breaker"
 )
@@ -408,7 +410,6 @@ func TestPlanAndPause_FB19(t *testing.T) {
 		if err := d.Pause(t.Context(), "release in progress"); err != nil {
 			t.Fatal(err)
 		}
-		r.sleep(time.Minute)
 		if report := r.step(r.redriver(nil)); report.Count(redrive.Redrive) != 0 || report.State.Paused != "release in progress" {
 			t.Errorf("while paused: %+v", report)
 		}
@@ -420,6 +421,84 @@ func TestPlanAndPause_FB19(t *testing.T) {
 		r.step(d)
 		r.wantCounts(3, 0, 0)
 	})
+}
+
+// A plan gives back what it has looked at, also when it is cancelled: what comes after it sees the
+// same messages. A tenaq server counts no receive.
+func TestPlanGivesBack(t *testing.T) {
+	for _, suffix := range []string{"", ".fifo"} {
+		for _, on := range []string{"tenaq", "another server"} {
+			inBubble(t, suffix, func(t *testing.T, r *rig) {
+				const letters = 12
+				r.letters(letters, "timeout")
+				want := func(times int) {
+					t.Helper()
+					for _, m := range r.server.Messages("dead" + suffix) {
+						if m.State == queuetest.InFlight || on == "tenaq" && m.Receives != 0 || m.Receives > times {
+							t.Errorf("on %s after %d plans there is %+v", on, times, m)
+						}
+					}
+				}
+				var first []redrive.Decided
+				for i := range 3 {
+					d := r.redriver(func(c *redrive.Config) {
+						if on != "tenaq" {
+							c.Client = amazon{c.Client}
+						}
+					})
+					report, err := d.Plan(t.Context())
+					if err != nil || report.Hidden != 0 || len(report.Decisions) == 0 {
+						t.Fatalf("on %s plan %d is %+v, error %v", on, i, report, err)
+					}
+					if first == nil {
+						first = report.Decisions
+					}
+					for j, d := range report.Decisions {
+						if d.ID != first[j].ID || d.Action != first[j].Action {
+							t.Errorf("on %s plan %d has %+v, want %+v", on, i, d, first[j])
+						}
+					}
+					want(i + 1)
+				}
+
+				ctx, cancel := context.WithCancel(t.Context())
+				d := r.redriver(func(c *redrive.Config) {
+					c.Client = cancels{c.Client.(*sqstest.Client), cancel}
+					if on != "tenaq" {
+						c.Client = amazon{c.Client}
+					}
+				})
+				if report, err := d.Plan(ctx); err == nil || report.Hidden != 0 {
+					t.Errorf("on %s a cancelled plan is %+v, error %v", on, report, err)
+				}
+				want(4)
+
+				r.client.SetFault(func(operation string) sqstest.Fault {
+					if operation == "ChangeMessageVisibility" || strings.HasSuffix(operation, "/nack") {
+						return sqstest.Dropped
+					}
+					return sqstest.None
+				})
+				report, err := r.redriver(nil).Plan(t.Context())
+				if err != nil || report.Hidden != len(report.Decisions) {
+					t.Errorf("on %s, without an answer, the plan is %+v, error %v", on, report, err)
+				}
+			})
+		}
+	}
+}
+
+// cancels is a client whose receive succeeds, and after which its user gives up.
+type cancels struct {
+	*sqstest.Client
+	cancel context.CancelFunc
+}
+
+func (c cancels) ReceiveMessage(
+	ctx context.Context, in *sqs.ReceiveMessageInput, o ...func(*sqs.Options),
+) (*sqs.ReceiveMessageOutput, error) {
+	defer c.cancel()
+	return c.Client.ReceiveMessage(ctx, in, o...)
 }
 
 // Usual: redriven messages come as fast as they can, on top of the live ones. Ours: as many are on

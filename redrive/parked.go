@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"tenaq/internal/work/parallel"
 	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/sqslimits"
 	"tenaq/internal/work/sqsqueue"
@@ -26,8 +25,9 @@ import (
 // to decide.
 //
 // SQS cannot show a message without a receive. So a listed message is hidden from others until
-// GiveBack or until ParkedLook has passed, and its receive count has grown. A parking lot must have
-// no redrive policy, which would move listed messages.
+// GiveBack or until ParkedLook has passed, and its receive count has grown; a tenaq server takes
+// back the receive with GiveBack. A parking lot must have no redrive policy, which would move
+// listed messages.
 type ParkingLot struct {
 	r *Redriver // treats the parking lot like a dead-letter queue
 }
@@ -242,23 +242,21 @@ func (p *ParkingLot) Discard(ctx context.Context, one *Parked) error {
 	return nil
 }
 
-// giveBackAtOnce is how many messages are given back at once.
-const giveBackAtOnce = 10
-
-// GiveBack makes listed messages visible again, except released and discarded ones. Without it, or
-// after an error, they become visible when ParkedLook has passed.
+// GiveBack makes listed messages visible again, except released and discarded ones. A tenaq server
+// then does not count that they were listed. Without it, or after an error, they become visible
+// when ParkedLook has passed.
 func (p *ParkingLot) GiveBack(ctx context.Context, all []*Parked) error {
-	errs := make([]error, len(all))
-	parallel.Each(giveBackAtOnce, len(all), func(i int) {
-		if all[i].gone {
-			return
+	var letters []*letter
+	for _, one := range all {
+		if !one.gone {
+			letters = append(letters, one.letter)
 		}
-		_, err := p.r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-			QueueUrl: &p.r.cfg.DeadLetterURL, ReceiptHandle: all[i].letter.raw.ReceiptHandle,
-		})
+	}
+	errs := p.r.giveBack(ctx, letters)
+	for i, err := range errs {
 		if err != nil {
-			errs[i] = fmt.Errorf("give back %s: %w", all[i].ID, err)
+			errs[i] = fmt.Errorf("give back %s: %w", letters[i].ID, err)
 		}
-	})
+	}
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"tenaq/claims"
+	"tenaq/internal/work/parallel"
 	"tenaq/internal/work/queuename"
 	"tenaq/internal/work/sqslimits"
 	"tenaq/internal/work/sqsqueue"
@@ -157,7 +159,7 @@ func (w *walk) targetOf(ctx context.Context, l *letter) (target, error) {
 	return w.target, nil
 }
 
-// hide hides a dead letter for longer than a look.
+// hide hides a dead letter for another time than a look.
 func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 	const most = time.Hour // an operator may want to see it
 	_, err := r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
@@ -166,6 +168,40 @@ func (r *Redriver) hide(ctx context.Context, l *letter, d time.Duration) error {
 	})
 	return err
 }
+
+// A giving gives a receive back to a tenaq server.
+type giving struct {
+	Handle  *string `json:"receiptHandle"`
+	Verdict string  `json:"verdict"`
+}
+
+// giveBack makes received messages visible again. A tenaq server then does not count the receive.
+// [NACK-6] The errors are those of the messages, nil for the ones that it does not hide any more.
+func (r *Redriver) giveBack(ctx context.Context, letters []*letter) []error {
+	errs := make([]error, len(letters))
+	batches := slices.Collect(slices.Chunk(letters, sqslimits.BatchMax))
+	parallel.Each(giveBackAtOnce, len(batches), func(i int) {
+		if r.features.has(ctx).releases {
+			in := struct {
+				Entries []giving `json:"entries"`
+			}{}
+			for _, l := range batches[i] {
+				in.Entries = append(in.Entries, giving{l.raw.ReceiptHandle, "release"})
+			}
+			var refused struct{} // of a message that is another receiver's now, or gone
+			if r.features.server.Post(ctx, "/queues/"+r.name+"/nack", in, &refused) == nil {
+				return
+			}
+		}
+		for j, l := range batches[i] {
+			errs[i*sqslimits.BatchMax+j] = r.hide(ctx, l, 0)
+		}
+	})
+	return errs
+}
+
+// giveBackAtOnce is how many requests give messages back at once.
+const giveBackAtOnce = 10
 
 // move moves a dead letter to another queue, unchanged except for its trail.
 func (r *Redriver) move(ctx context.Context, l *letter, url string, d Decision) error {

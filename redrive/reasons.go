@@ -33,6 +33,8 @@ type features struct {
 type offer struct {
 	reasons bool // it keeps reasons
 	moves   bool // it moves received messages in one step
+
+	releases bool // it takes receives back
 }
 
 // has returns the offer. The server is asked until it has answered once.
@@ -47,9 +49,13 @@ func (f *features) has(ctx context.Context) offer {
 		err := f.server.Get(ctx, "", nil, &answer)
 		refused, ok := errors.AsType[*v1client.Error](err)
 		f.asked = err == nil || errors.Is(err, v1client.ErrOther) || ok && !refused.Passing()
-		f.found = offer{slices.Contains(answer.Features, "nack"),
-			slices.Contains(answer.Features, "replace") &&
-				slices.Contains(answer.Allowed, "tenaq:ReplaceMessage")}
+		nacks := slices.Contains(answer.Features, "nack")
+		f.found = offer{
+			reasons: nacks,
+			moves: slices.Contains(answer.Features, "replace") &&
+				slices.Contains(answer.Allowed, "tenaq:ReplaceMessage"),
+			releases: nacks && slices.Contains(answer.Allowed, "tenaq:Nack"),
+		}
 	}
 	return f.found
 }

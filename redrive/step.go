@@ -29,6 +29,10 @@ type Report struct {
 	// Silence says how to judge messages that do not come back. It is nil if there is a ledger, and
 	// if the step saw no dead letter.
 	Silence *Silence
+
+	// Hidden is how many of the dead letters that a plan looked at could not be given back. They
+	// stay hidden for up to Config.Look.
+	Hidden int
 }
 
 // A Decided is a decision about one dead letter.
@@ -60,8 +64,9 @@ func (r *Redriver) Step(ctx context.Context) (Report, error) {
 	return r.step(ctx, false)
 }
 
-// Plan says what Step would do. It only receives dead letters, which are hidden for Config.Look
-// afterwards.
+// Plan says what Step would do. It receives dead letters and gives them back at its end, even after
+// an error. A tenaq server takes back their receives as well; elsewhere their receive counts grow
+// by one.
 func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 	return r.step(ctx, true)
 }
@@ -75,6 +80,7 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	}
 	before := w.state.Breaker.State
 	defer func() {
+		report.Hidden = w.giveBackAll()
 		report.State = w.state
 		report.Changed = before != w.state.Breaker.State
 	}()
@@ -114,6 +120,7 @@ type walk struct {
 	health  Health // of the consumer, less what this step has counted already
 	seen    int    // dead letters
 
+	looked  []*letter       // by a plan, which gives them back
 	waiting map[string]bool // groups of FIFO queues of which a message was held in this step
 	// lineages of dead letters that were put behind another one of their group in this step
 	turned map[string]bool
@@ -301,8 +308,11 @@ func (w *walk) look() error {
 		}
 		if w.strange(letters) {
 			w.refused.Store(true)
-			w.putBack(w.ctx, letters)
+			_ = w.giveBack(w.ctx, letters) // after an error they are visible when the look ends
 			return ErrNotDeadLetters
+		}
+		if w.dry {
+			w.looked = append(w.looked, letters...)
 		}
 		for _, l := range letters {
 			if !w.turned[l.Lineage] { // otherwise it was counted before
@@ -317,6 +327,22 @@ func (w *walk) look() error {
 		}
 	}
 	return nil
+}
+
+// giveBackFor is how long a plan tries to give back what it has looked at.
+const giveBackFor = 10 * time.Second
+
+// giveBackAll gives back what a plan has looked at, also when its time is over, and returns how
+// many dead letters stay hidden.
+func (w *walk) giveBackAll() (hidden int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), giveBackFor)
+	defer cancel()
+	for _, err := range w.giveBack(ctx, w.looked) {
+		if err != nil {
+			hidden++
+		}
+	}
+	return hidden
 }
 
 // returned judges messages that are dead letters again.

@@ -45,12 +45,3 @@ func (w *walk) isUnnamed() bool {
 		&sqs.ListDeadLetterSourceQueuesInput{QueueUrl: &w.cfg.DeadLetterURL})
 	return err == nil && len(out.QueueUrls) == 0
 }
-
-// putBack makes messages visible again. After an error, a message is visible when its look ends.
-func (r *Redriver) putBack(ctx context.Context, letters []*letter) {
-	for _, l := range letters {
-		_, _ = r.cfg.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{
-			QueueUrl: &r.cfg.DeadLetterURL, ReceiptHandle: l.raw.ReceiptHandle,
-		})
-	}
-}

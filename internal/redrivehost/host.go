@@ -162,8 +162,9 @@ func (h *Host) View(ctx context.Context, s *Spec) (v *View, err error) {
 	return v, nil
 }
 
-// PlanLook is how long a plan hides the messages that it looks at. It is shorter than that of a
-// step, because a step before its end does not see them.
+// PlanLook is how long a plan hides the messages that it looks at, at most: it gives them back at
+// its end. It is shorter than that of a step, because a step does not see those that it cannot give
+// back.
 const PlanLook = 30 * time.Second
 
 // Plan says what the next step would do. It receives the dead letters that it looks at.

@@ -31,7 +31,7 @@ The lineage is the id with which the work was first sent. It stays the same when
 the message goes to a dead-letter queue and when a move task brings it back. The
 fence counts the deliveries of the lineage: the delivery with the highest fence
 is the current one. An attempt is what a consumer said when it gave the message
-back; the latest five are kept.
+back; five are kept.
 
 Messages that were deleted or have expired are not found: for those, see "tenaq
 history". Messages that an older version of tenaq stored are not found until

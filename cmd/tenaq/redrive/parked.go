@@ -28,9 +28,10 @@ release them together once you have fixed the cause. MESSAGE is the id of a
 message, or the beginning of one.
 
 SQS cannot show a message without delivering it. Messages that the command looks
-at are hidden until it ends, for at most two minutes, and their receive count
-grows by one. A parking lot should have no consumer, and no redrive policy,
-which could move the messages away.`,
+at are hidden until it ends, for at most two minutes. A tenaq server takes back
+the receives then; on another server the receive counts grow by one. A parking
+lot should have no consumer, and no redrive policy, which could move the
+messages away.`,
 		Example: `  tenaq redrive parked list orders-parking
   tenaq redrive parked show orders-parking 1b4d8a2e-8f0e-4f43-9d8e-0d3f0c4f2d11
   tenaq redrive parked release orders-parking --kind 2p7d1xk --run`,

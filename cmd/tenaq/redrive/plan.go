@@ -30,10 +30,10 @@ queues, and why. Nothing is sent, deleted or recorded. Add the flags of "tenaq
 redrive run". With --no-claims the plan also shows how messages that do not come
 back are judged.
 
-SQS cannot show a message without delivering it. Messages that the plan looks at
-are hidden for --look, and their receive count grows by one. A redriver takes
-them in a later step. The plan looks at only a few more messages than the rate
-has room for.`,
+SQS cannot show a message without delivering it. The plan receives the messages
+that it looks at, only a few more than the rate has room for, and gives them
+back at its end. A tenaq server takes back the receives as well; on another
+server the receive counts grow by one.`,
 		Example: `  tenaq redrive plan orders-dlq
   tenaq redrive plan orders-dlq mail-dlq --redrives 3
   tenaq redrive plan orders-dlq --json | jq '.queues[].decisions[] | select(.action == "park")'`,
@@ -63,6 +63,7 @@ type planDocument struct {
 	Redrive   int                         `json:"redrive"`
 	Park      int                         `json:"park"`
 	Hold      int                         `json:"hold"`
+	Hidden    int                         `json:"hidden"` // could not be given back
 	Decisions []decisionDocument          `json:"decisions"`
 	// null with a ledger, and if no message was looked at
 	Silence *silenceDocument `json:"silence,omitempty"`
@@ -152,6 +153,7 @@ func plan(ctx context.Context, h *redrivehost.Host, s *redrivehost.Spec) (planDo
 		Queue: v.Queue, Breaker: redrivehost.NewBreakerDocument(r.State.Breaker, &s.Policy),
 		Paused: r.State.Paused, Rate: r.State.Rate, OnTheWay: len(r.State.Flights), Depth: r.Depth,
 		Redrive: r.Count(redrive.Redrive), Park: r.Count(redrive.Park), Hold: r.Count(redrive.Hold),
+		Hidden:    r.Hidden,
 		Decisions: decisionDocuments(r.Decisions), Silence: newSilenceDocument(r.Silence),
 	}, nil
 }
@@ -180,7 +182,12 @@ func printPlans(a *cli.App, plans []planDocument, look time.Duration) error {
 		}
 	}
 	if len(t.Rows) > 0 {
-		a.Note("nothing was changed; the messages above are hidden for up to %s, and were received once more", cli.HumanDuration(look))
+		a.Note("nothing was changed")
+	}
+	for _, p := range plans {
+		if p.Hidden > 0 {
+			a.Note("%s could not be given back, and stay hidden in %s for up to %s", cli.Counted(p.Hidden, "dead letter", "dead letters"), p.Queue, cli.HumanDuration(look))
+		}
 	}
 	return nil
 }

@@ -192,7 +192,7 @@ func (r *redrivers) Plan(ctx context.Context, queue string) (shown v1.RedriverPl
 		OnTheWay: len(state.Flights), DeadLetters: plan.Depth, Made: v1.TimeOf(now),
 		Redrive: plan.Count(redrive.Redrive), Park: plan.Count(redrive.Park),
 		Hold: plan.Count(redrive.Hold), Decisions: []v1.PlannedDecision{}}
-	if len(plan.Decisions) > 0 {
+	if plan.Hidden > 0 {
 		shown.HiddenUntil = v1.TimeOf(now.Add(looks.Look))
 	}
 	for _, d := range plan.Decisions[:min(len(plan.Decisions), v1.PlannedMax)] {

@@ -49,7 +49,7 @@ type outcome struct {
 	// Why it failed, as its consumer told the server, or else as a worker wrote.
 	Reason string    `json:"reason,omitempty"`
 	Kind   string    `json:"kind,omitempty" doc:"fingerprint of the reason"`
-	Story  []attempt `json:"story,omitempty" doc:"what consumers told the server, the latest five"`
+	Story  []attempt `json:"story,omitempty" doc:"what consumers told the server, five of them"`
 
 	Attributes map[string]attribute `json:"attributes,omitempty" doc:"when they were asked for"`
 	Body       *string              `json:"body,omitempty" doc:"when it was asked for"`

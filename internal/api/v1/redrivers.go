@@ -295,7 +295,7 @@ type RedriverPlan struct {
 	Redrive     int               `json:"redrive" doc:"dead letters that would go back"`
 	Park        int               `json:"park"`
 	Hold        int               `json:"hold" doc:"dead letters that were looked at and would stay"`
-	HiddenUntil *string           `json:"hiddenUntil" doc:"a step before then does not see them; null if none was received"`
+	HiddenUntil *string           `json:"hiddenUntil" doc:"a step before then does not see those that could not be given back; null if all were"`
 	Decisions   []PlannedDecision `json:"decisions" doc:"the first 200"`
 	Made        *string           `json:"made"`
 }

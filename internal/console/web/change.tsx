@@ -354,11 +354,11 @@ export function Plan({ r, same, done }: { r: Redriver; same: Same; done(p: Redri
     return { text: p.redrive + p.park + p.hold === 0 ? `The next step of ${r.queue} would do nothing.` : `${r.queue}: the next step would send ${plural(p.redrive, "message")} back, park ${count(p.park)} and hold ${count(p.hold)}.` };
   };
   return <Act title={`Plan the next step of ${r.queue}`} label="Plan" act={plan} same={same}>
-    <p>Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. But a queue shows its messages only to a receiver: the receive count of those that the plan looks at grows by one, and they are hidden for up to 30 seconds. A step before then does not see them.</p>
+    <p>Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. The plan receives the dead letters that it looks at, and releases them at its end: for these seconds, nobody else sees them.</p>
   </Act>;
 }
 
-// Step takes a step of a redriver at once. [V1-17] A plan hides the messages that it has looked at.
+// Step takes a step of a redriver at once. [V1-17] A plan may have left messages hidden.
 export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
   const step: Change<Said> = async ({ post }) => {
     const s = await post<{ redriven: number; parked: number; held: number; breaker: string }>(`/redrivers/${encodeURIComponent(r.queue)}/step`, {});
@@ -368,7 +368,7 @@ export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
   return <Act title={`Take a step of ${r.queue}`} label="Take a step" act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
     <p>The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
-    {Date.parse(hidden ?? "") > now.value && <p class="problem">The messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
+    {Date.parse(hidden ?? "") > now.value && <p class="problem">Some messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
   </Act>;
 }
 

@@ -92,7 +92,15 @@ func (m *Model) tell(msg *modelMessage, how engine.Ending, class, text string) {
 	if msg.told {
 		attempts = attempts[:len(attempts)-1]
 	}
-	attempts = append(attempts, engine.Attempt{How: how, Receive: msg.receives, Received: msg.last,
-		Ended: m.now, Class: class, Text: text})
-	msg.attempts, msg.told = attempts[max(0, len(attempts)-5):], true
+	if len(attempts) == 5 {
+		leaves := 0
+		for i := len(attempts) - 1; i >= 0; i-- {
+			if attempts[i].Class == "" && attempts[i].Text == "" {
+				leaves = i
+			}
+		}
+		attempts = append(attempts[:leaves], attempts[leaves+1:]...)
+	}
+	msg.attempts, msg.told = append(attempts, engine.Attempt{How: how, Receive: msg.receives,
+		Received: msg.last, Ended: m.now, Class: class, Text: text}), true
 }

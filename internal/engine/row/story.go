@@ -2,7 +2,7 @@ package row
 
 import "slices"
 
-// AttemptsMax is how many attempts a story has at most: the latest ones.
+// AttemptsMax is how many attempts a story has at most.
 const AttemptsMax = 5
 
 // A Story is what consumers said about a message when they gave it back. A message has a story row
@@ -76,15 +76,19 @@ func (s *Story) Clone() *Story {
 }
 
 // Add adds an attempt that ended the receive with a generation. It replaces an earlier one of the
-// same receive, and drops the oldest beyond AttemptsMax.
+// same receive. When the story is full, the earliest attempt without a reason makes room, or else
+// the earliest of all: looks at a message must not make it forget why it failed. [NACK-11]
 func (s *Story) Add(generation uint32, a Attempt) {
 	if last := s.Last(); last != nil && s.Generation == generation {
 		*last = a
 		return
 	}
 	s.Generation = generation
+	if len(s.Attempts) == AttemptsMax {
+		i := slices.IndexFunc(s.Attempts, func(a Attempt) bool { return a.Reason() == "" })
+		s.Attempts = slices.Delete(s.Attempts, max(0, i), max(0, i)+1)
+	}
 	s.Attempts = append(s.Attempts, a)
-	s.Attempts = s.Attempts[max(0, len(s.Attempts)-AttemptsMax):]
 }
 
 func (s *Story) Encode(b []byte) []byte {

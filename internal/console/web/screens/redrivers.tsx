@@ -108,7 +108,7 @@ function Planned({ p }: { p: RedriverPlan }) {
   return <section class="planned">
     <h3>The next step, as planned at <Time at={p.made} /></h3>
     <p>{seen === 0 ? none : <Fragment>Of {plural(p.deadLetters, "dead letter")}, {count(seen)} {seen === 1 ? "was" : "were"} looked at: <b>{count(p.redrive)}</b> would go back, <b>{count(p.park)}</b> would be parked, <b>{count(p.hold)}</b> would stay. Then {count(p.onTheWay)} of at most {count(p.rate)} are on the way.</Fragment>}</p>
-    {Date.parse(p.hiddenUntil ?? "") > now.value && <p class="dim">Nothing was sent. What was looked at is hidden until <Time at={p.hiddenUntil} />: a step before then does not see it.</p>}
+    {Date.parse(p.hiddenUntil ?? "") > now.value && <p class="dim">Some messages could not be given back. They are hidden until <Time at={p.hiddenUntil} />: a step before then does not see them.</p>}
     {seen > p.decisions.length && <p class="dim">The first {count(p.decisions.length)} are shown.</p>}
     {seen > 0 && <Table<PlannedDecision> name={"What the next step of " + p.queue + " would do"} rows={[...p.decisions].sort((a, b) => order.indexOf(a.action) - order.indexOf(b.action))} id={(d) => d.messageId} columns={[
       { name: "Message", cell: (d) => <MessageLink id={d.messageId} /> },
