@@ -21,6 +21,7 @@ type CountTask struct {
 
 	// The answer. Skipped messages are found and cannot be taken now.
 	Count, Bytes, Skipped int64
+	Looked                int64    // messages that it has looked at; 0 of a replay
 	Samples               []Peeked // the first ones, at most CountSamples
 	Next                  string   // empty when the count is complete
 
@@ -89,6 +90,7 @@ func (op *CountTask) apply(e *Engine, _ *Command) *Error {
 		}
 		return true
 	})
+	op.Looked = int64(taskLooks - s.looks)
 	if !whole {
 		op.Next = sealPlace(amongMessages, q.row.Incarnation, s.place)
 	}

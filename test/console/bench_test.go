@@ -75,3 +75,53 @@ func BenchmarkManyQueues(b *testing.B) {
 		b.ReportMetric(heap.UsedSize/1e6, "heap-MB")
 	})
 }
+
+// BenchmarkManyClaims asks for pages of a list of 100,000 claims, by the beginning of their keys
+// and one after the other, twenty at a time, and searches all for the one that awaits a decision.
+func BenchmarkManyClaims(b *testing.B) {
+	s := serve(b, nil)
+	n := manyQueues()
+	s.addManyClaims(n)
+	type page struct {
+		Claims []struct{ Key string }
+		Next   string
+	}
+	b.Run("page", func(b *testing.B) {
+		var pages []float64
+		after := ""
+		for b.Loop() {
+			for range 20 {
+				query := fmt.Sprintf("prefix=order-%06d", len(pages)*7919%n)
+				if len(pages)%2 == 0 {
+					query = "after=" + after
+				}
+				var got page
+				began := time.Now()
+				s.ask("/v1/claims?limit=50&"+query, nil, &got)
+				pages = append(pages, float64(time.Since(began))/1e6)
+				if len(got.Claims) == 0 {
+					b.Fatalf("%s finds no claim", query)
+				}
+				if len(pages)%2 == 1 {
+					after = got.Next
+				}
+			}
+		}
+		b.ReportMetric(quantile(pages, 0.99), "p99-ms")
+	})
+	b.Run("search", func(b *testing.B) {
+		var parts []float64
+		for b.Loop() {
+			for after, found := "", false; !found; {
+				var got page
+				began := time.Now()
+				s.ask("/v1/claims?state=parked&after="+after, nil, &got)
+				parts = append(parts, float64(time.Since(began))/1e6)
+				if after, found = got.Next, len(got.Claims) > 0; after == "" && !found {
+					b.Fatal("the search does not find the claim")
+				}
+			}
+		}
+		b.ReportMetric(quantile(parts, 0.99), "request-p99-ms")
+	})
+}

@@ -146,6 +146,24 @@ func (s *server) waits(queues int) {
 	}
 }
 
+// sendMany sends many messages.
+func (s *server) sendMany(queue string, n int) {
+	s.t.Helper()
+	var sending sync.WaitGroup
+	for worker := range 64 {
+		sending.Go(func() {
+			for i := worker; 10*i < n; i += 64 {
+				var entries []object
+				for j := 10 * i; j < min(10*i+10, n); j++ {
+					entries = append(entries, object{"Id": fmt.Sprint(j), "MessageBody": fmt.Sprintf(`{"order":%d}`, j)})
+				}
+				s.ask("SendMessageBatch", object{"QueueUrl": s.url(queue), "Entries": entries}, nil)
+			}
+		})
+	}
+	sending.Wait()
+}
+
 // createMany creates many queues.
 func (s *server) createMany(n int) {
 	s.t.Helper()

@@ -3,16 +3,26 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
+	"tenaq/internal/testing/proof"
 )
 
 const opsID, opsSecret = "TQOPS00001", "a-secret-of-thirty-characters.."
@@ -191,6 +201,105 @@ func TestOtherPort(t *testing.T) {
 func setCookie(ctx context.Context, name, value, url string) error {
 	_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value, URL: url, HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict})
 	return err
+}
+
+// A session is known to the node that leads. So it continues whichever node a balancer asks, and
+// when another node is lost. When the leader is lost, the page asks to sign in again, and then
+// shows what it showed before. [CONSOLE-10]
+func TestSessionInCluster(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	if proof.Short() {
+		t.Skip("SKIPPED: elections take seconds of real time; make whole runs it")
+	}
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "keys.json")
+	writeKeys(t, keys, opsKey(`"*"`))
+	c, err := child.NewCluster(child.Config{Program: built.Program(t), Dir: dir, Env: []string{"TENAQ_CREDENTIALS=" + keys}}, 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	started := make(chan error, len(c.Nodes))
+	for _, n := range c.Nodes {
+		go func() { _, err := n.Start(t.Context()); started <- err }()
+	}
+	for range c.Nodes {
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := balance(t, c.URLs())
+	b := blank(t, at.URL)
+	b.visit(at.URL + "/console/")
+	b.signIn(opsID, opsSecret)
+	b.asks("button", "Create a queue", "Create a queue")
+	b.fill("Name", "orders")
+	b.submit()
+	b.until("the queue is there", `document.querySelector("h1")?.innerText.includes("orders") && document.querySelector(".connection.good")`)
+	shows := func(when string) {
+		t.Helper()
+		for range 2 * len(c.Nodes) { // so each node is asked
+			b.do(chromedp.Reload())
+			b.until(when, `document.querySelector("h1")?.innerText.includes("orders") && document.querySelector(".figure .value")?.innerText === "0"`)
+		}
+	}
+	shows("each node shows the queue")
+	for i := range at.asked {
+		if at.asked[i].Load() == 0 {
+			t.Errorf("node %d was never asked", i)
+		}
+	}
+	leads := eval[string](b, `fetch("../v1/cluster", {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.json()).then((s) => s.members.find((m) => m.role === "leader").address)`)
+	i := slices.IndexFunc(c.Nodes, func(n *child.Node) bool { return n.Address == leads })
+	if i < 0 {
+		t.Fatalf("%s leads, which is no node", leads)
+	}
+	leader, other := c.Nodes[i], c.Nodes[(i+1)%len(c.Nodes)]
+	if err := other.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	shows("two nodes show the queue")
+	if _, err := other.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("The session has ended") // by itself
+	b.signIn(opsID, opsSecret)
+	b.until("it shows the queue again", `document.querySelector("h1")?.innerText.includes("orders")`)
+	shows("the other nodes show the queue")
+}
+
+// A balancer passes each request on to the next node that can be reached.
+type balancer struct {
+	*httptest.Server
+	nodes []string // their addresses
+	next  atomic.Uint64
+	asked []atomic.Int64
+}
+
+func balance(t *testing.T, urls []string) *balancer {
+	t.Helper()
+	b := &balancer{asked: make([]atomic.Int64, len(urls))}
+	for _, u := range urls {
+		b.nodes = append(b.nodes, strings.TrimPrefix(u, "http://"))
+	}
+	b.Server = httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host },
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (conn net.Conn, err error) {
+			for range b.nodes {
+				i := int(b.next.Add(1)) % len(b.nodes)
+				if conn, err = new(net.Dialer).DialContext(ctx, network, b.nodes[i]); err == nil {
+					b.asked[i].Add(1)
+					break
+				}
+			}
+			return conn, err
+		}}})
+	t.Cleanup(b.CloseClientConnections)
+	return b
 }
 
 // Where the console is read-only, or the key lacks a right, the buttons are absent, and the server

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -215,12 +216,11 @@ func TestPlan(t *testing.T) {
 	if after := received(); after != before {
 		t.Errorf("looking has changed the queue:\n%s\nwas\n%s", after, before)
 	}
-	for range 8 { // by the keyboard alone
-		if b.press("\t"); eval[bool](b, `document.activeElement.type === "submit"`) {
-			break
-		}
-	}
-	b.press("\r")
+	b.click("dialog[open] footer button", "Cancel")
+	b.closes()
+	b.asks(".alarmbox .bar button", "Plan the next step", "Plan the next step of orders-dlq")
+	b.begins("Plan")
+	b.press("\r") // by the keyboard alone, because it is harmless
 	b.sees(fmt.Sprintf("orders-dlq: the next step would send %d messages back, park 1 and hold %d.", rate, n-rate-1))
 	b.sees(fmt.Sprintf("Of %d dead letters, %d were looked at: %d would go back, 1 would be parked, %d would stay. Then 5 of at most 5 are on the way.", n, n, rate, n-rate-1))
 	b.sees("poison, its worker says: no such card")
@@ -235,8 +235,27 @@ func TestPlan(t *testing.T) {
 	}
 	s.logged("ManageRedrivers", "orders-dlq")
 	b.asks(".alarmbox .bar button", "Take a step", "Take a step of orders-dlq")
+	before = received()
+	b.begins("Cancel")
+	b.press("\r") // what a step sends cannot be taken back
+	b.closes()
+	if after := received(); after != before {
+		t.Errorf("a step that was cancelled has changed the queue:\n%s\nwas\n%s", after, before)
+	}
+	b.until("the button has the focus again", `document.activeElement.innerText.includes("Take a step")`)
+	b.asks(".alarmbox .bar button", "Take a step", "Take a step of orders-dlq")
 	b.submit()
 	b.sees(fmt.Sprintf("orders-dlq: sent %d messages back, parked 1, held %d.", rate, n-rate-1)) // at once, because a plan gives back what it has looked at
+}
+
+// begins fails unless the dialog, which has no field, has the focus on a button, and is described
+// by its text.
+func (b *tab) begins(button string) {
+	b.t.Helper()
+	b.until("the focus is on "+button, fmt.Sprintf(`document.activeElement.closest("dialog[open] footer") && document.activeElement.innerText === %q`, button))
+	if !eval[bool](b, `document.querySelector("dialog[open] #" + document.querySelector("dialog[open]").getAttribute("aria-describedby"))?.innerText.length > 50`) {
+		b.t.Errorf("the dialog is not described")
+	}
 }
 
 // What a page may not change it offers no button for, and the server refuses it. [CONSOLE-14]
@@ -378,6 +397,56 @@ func TestClaims(t *testing.T) {
 	b.sees("Life of order-42")
 	b.press("g", "c")
 	b.sees("mail-000")
+}
+
+// addManyClaims adds claims of work that is done, and behind them one that awaits a decision.
+func (s *server) addManyClaims(n int) {
+	s.t.Helper()
+	done, err := json.Marshal(object{"v": 1, "state": "completed", "owner": "worker-7", "attempts": 1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const most = 32 // writes of a request
+	var adding sync.WaitGroup
+	for worker := range 16 {
+		adding.Go(func() {
+			for i := worker; most*i < n-1; i += 16 {
+				var writes []object
+				for j := most * i; j < min(most*i+most, n-1); j++ {
+					writes = append(writes, object{"key": fmt.Sprintf("claim/order-%06d", j), "value": done})
+				}
+				s.ask("/v1/records", object{"writes": writes}, nil)
+			}
+		})
+	}
+	adding.Wait()
+	s.put(fmt.Sprintf("claim/order-%06d", n-1), object{"v": 1, "state": "parked", "owner": "worker-9", "attempts": 2, "reason": "a holder was lost"})
+}
+
+// Of very many claims a page has few, one is found by the beginning of its key at once, and one in
+// a state by a search that says how far it is. [CONSOLE-17]
+func TestManyClaims(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	n := manyQueues()
+	s.addManyClaims(n)
+	b := s.open(t, "#/claims")
+	rows := `document.querySelectorAll("main tbody tr").length`
+	b.until("there are 50", rows+" === 50")
+	if nodes := eval[int](b, `document.querySelectorAll("*").length`); nodes > 1500 {
+		t.Errorf("the page has %d nodes", nodes)
+	}
+	key := fmt.Sprintf("order-%06d", n/2)
+	b.fill("Key begins with", key)
+	b.until("one is there", rows+` === 1 && document.querySelector("main tbody tr").innerText.includes(`+quoted(key)+`)`)
+	b.fill("Key begins with", "")
+	b.until("there are 50 again", rows+" === 50")
+	b.fill("State", "parked")
+	if n > 4096 { // more than one request looks at
+		b.sees("No claim matches, of 4,096 claims so far.")
+		b.click("main .more button", "Search further")
+	}
+	b.until("it is found", rows+` === 1 && document.querySelector("main tbody tr").innerText.includes("a holder was lost") && !document.querySelector("main .more")`)
 }
 
 // Keys, owners and reasons of claims stay text. [CONSOLE-6]

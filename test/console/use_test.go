@@ -19,6 +19,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	"tenaq/internal/testing/built"
+	"tenaq/internal/testing/proof"
 )
 
 // manyQueues is how many queues the list has. A short test has room for fewer.
@@ -194,6 +195,75 @@ func TestMessage(t *testing.T) {
 	b.sees("1 of 17 messages loaded")
 	b.click("button", "Search the bodies of the whole queue")
 	b.sees("1 message of the queue has this text")
+}
+
+// A search of all bodies says how far it is, and ends in the server when it is stopped or its page
+// is left. What was found stays, and the search goes on from there. [CONSOLE-17]
+func TestStopSearch(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	n := proof.Count(20_000, 50_000, 1_000_000, 1_000_000)
+	s.create("orders", nil, nil)
+	first := s.send("orders", "the needle", nil)
+	s.sendMany("orders", n-2)
+	last := s.send("orders", "the other needle", nil)
+	b := s.open(t, "#/q/orders/messages?text=needle")
+	b.sees("1 of 50 messages loaded")
+	eval[bool](b, `(performance.setResourceTimingBufferSize(10_000), true)`)
+	// asked is how often the page has asked the server, at a time when it asks nothing more
+	asked := func() int {
+		t.Helper()
+		return eval[int](b, `(async () => { for (let i = 0; i < 30; i++) await new Promise(requestAnimationFrame);
+			return performance.getEntriesByType("resource").filter((r) => r.name.endsWith("/tasks/count")).length })()`)
+	}
+	// early does something as soon as the page says how far it is
+	early := func(do string) {
+		t.Helper()
+		eval[bool](b, `(new MutationObserver((_, own) => { if (document.querySelector(".search").innerText.includes("Scanned")) { own.disconnect(); `+do+` } })
+			.observe(document.querySelector(".search"), {childList: true, subtree: true, characterData: true}), true)`)
+		b.click(".search button", "Search")
+	}
+	early(`document.querySelector(".search button").click()`)
+	b.until("it has stopped", `document.querySelector(".search button")?.innerText === "Search further"`)
+	found := b.text(".search")
+	if !strings.Contains(found, "of about") || !strings.Contains(found, "At least 1 message of the queue has this text") || !strings.Contains(found, first[:8]) {
+		t.Errorf("the search that was stopped says %q", found)
+	}
+	b.judged("search")
+	parts := n / 3072
+	stopped := asked()
+	if stopped < 1 || stopped >= parts {
+		t.Errorf("the search that was stopped asked %d times, want fewer than %d", stopped, parts)
+	}
+	if again := asked(); again != stopped || b.text(".search") != found {
+		t.Errorf("after its end the search asked %d times more and says %q", again-stopped, b.text(".search"))
+	}
+	b.click(".search button", "Search further")
+	b.sees(fmt.Sprintf("Scanned %s messages. 2 messages of the queue have this text in the body.", grouped(n)))
+	if found := b.text(".search"); !strings.Contains(found, last[:8]) || strings.Contains(found, "Stop") {
+		t.Errorf("at its end the search says %q", found)
+	}
+	b.fill("Contains", "no such text")
+	b.sees("0 of 50 messages loaded")
+	whole := asked()
+	early(`location.hash = "#/"`)
+	b.until("the page is left", `document.querySelector(".tall .row")`)
+	left := asked()
+	if left <= whole || left-whole >= parts {
+		t.Errorf("the page that was left asked %d times, want at least once and fewer than %d", left-whole, parts)
+	}
+	if again := asked(); again != left {
+		t.Errorf("the page that was left asked %d times more", again-left)
+	}
+}
+
+// grouped is a number as a page shows it.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // A message whose body is outside the queue says where, and shows the pointer as it is. The
@@ -398,7 +468,16 @@ func TestRestart(t *testing.T) {
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	s.send("orders", "one", nil)
-	b := s.open(t, "#/q/orders")
+	b := s.blank(t)
+	// The page notes how long it would pause between two attempts to reach the server, at most, and
+	// pauses for a tenth of that. It notes which attempts were answered.
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const wait = setTimeout, ask = fetch, isPause = (ms) => ms % 1 > 0; window.pauses = []; window.attempts = []; Math.random = () => 1 - 1e-9;
+			window.setTimeout = (what, ms, ...more) => { if (isPause(ms)) pauses.push(ms); return wait(what, isPause(ms) ? ms / 10 : ms, ...more) };
+			window.fetch = (url, ...more) => { const answer = ask(url, ...more), note = (ok) => url.endsWith("/v1/session") && attempts.push(ok); answer.then(() => note(true), () => note(false)); return answer } }`}); err != nil {
+		t.Fatal(err)
+	}
+	b.visit(s.URL() + "/console/#/q/orders")
 	b.until("it is live", `document.querySelector(".connection.good")`)
 	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
 	if err := s.Kill(); err != nil {
@@ -409,14 +488,22 @@ func TestRestart(t *testing.T) {
 	if got := b.text(".figure .value"); got != "1" {
 		t.Errorf("without a server the page shows %s visible", got)
 	}
+	b.until("it has tried for long", "pauses.length >= 6")
 	if _, err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.send("orders", "two", nil)
-	back := time.Now()
+	before := eval[int](b, "attempts.length")
 	b.until("the banner has gone", `!document.querySelector(".banner") && document.querySelector(".connection.good")`)
 	b.until("the numbers are right", `document.querySelector(".figure .value")?.innerText === "2"`)
-	t.Logf("right numbers %v after the server was back", time.Since(back).Round(10*time.Millisecond))
+	// The first attempt after the server's return is answered, unless it began before that. So the
+	// numbers are right after one pause. They must be within 5 s.
+	if failed := eval[int](b, fmt.Sprintf("attempts.slice(%d).filter((ok) => !ok).length", before)); failed > 1 {
+		t.Errorf("after the server's return the page failed %d times to reach it", failed)
+	}
+	if longest := eval[float64](b, "Math.max(...pauses)"); longest < 1000 || longest > 4000 {
+		t.Errorf("the page pauses for %.0f ms between attempts, want at most 4 s", longest)
+	}
 	b.goTo("#/health")
 	b.sees("Restarts since the page was opened")
 	if err := s.Stop(); err != nil { // with an open stream

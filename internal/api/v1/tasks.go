@@ -299,6 +299,7 @@ type taskCount struct {
 	Count    int64     `json:"count" doc:"messages that a task would take now"`
 	Bytes    int64     `json:"bytes"`
 	Skipped  int64     `json:"skipped" doc:"messages that the filter finds and that cannot be taken now"`
+	Looked   int64     `json:"looked" doc:"messages that this request has looked at; 0 of a replay"`
 	Complete bool      `json:"complete" doc:"the count has come to the end of the queue"`
 	Next     string    `json:"next,omitempty"`
 	Samples  []message `json:"samples" doc:"up to three of the messages, as an edit leaves them"`
@@ -347,8 +348,8 @@ func (c *call) countTask(in countIn) (taskCount, error) {
 		if err := c.do(op); err != nil {
 			return count, err
 		}
-		count.Count, count.Bytes, count.Skipped = count.Count+op.Count, count.Bytes+op.Bytes,
-			count.Skipped+op.Skipped
+		count.Count, count.Bytes, count.Skipped, count.Looked = count.Count+op.Count,
+			count.Bytes+op.Bytes, count.Skipped+op.Skipped, count.Looked+op.Looked
 		samples = append(samples, op.Samples...)
 		count.addReplay(op)
 		op.After, op.Most = op.Next, in.Limit-count.Count

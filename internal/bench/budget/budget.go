@@ -129,6 +129,10 @@ var Lines = []Line{
 		atMost("message", 20, "ms", 0),
 		atMost("wrong pages", 0, "pages", 0),
 	}, 8 << 30, served(measureLists)},
+	{"search", "sends beside a search of 10 million bodies (short: 20,000)", []bound{
+		{what: "searched", unit: "messages/s", is: 50_000},
+		atLeast("send", 0.95, 0.20),
+	}, 8 << 30, served(measureSearch)},
 	{"latency", "p99 of sends at half the maximum rate, against p99 of forced writes", []bound{
 		atMost("p99", 3, "", 200),
 	}, 512 << 20, served(measureLatency)},

@@ -79,11 +79,14 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 			alone.Count(), load.Rate, task.Done, cli.ShortDuration(task.Ended.Sub(began)))}}, nil
 }
 
-// A task is a task as the server shows it.
+// A task is a task, or the count for one, as the server shows it.
 type task struct {
 	ID, State string
 	Done      int64
 	Ended     *time.Time
+
+	Count, Looked int64
+	Next          string
 }
 
 // carryOut starts a task and waits for its end.

@@ -675,6 +675,7 @@ export interface TaskCount {
   bytes: number;
   complete: boolean;
   count: number;
+  looked: number;
   next?: string;
   outcomes?: Outcome[];
   samples: Message[];

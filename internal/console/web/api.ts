@@ -61,19 +61,19 @@ function signedOut(why: string): void {
   refused.value ||= why;
 }
 
-async function post<T>(path: string, body: unknown): Promise<T> {
+async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   const response = await request(path, {}, {
-    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, signal,
   });
   return response.json() as Promise<T>;
 }
 
 // countOf asks what a task would take.
-export const countOf = (body: unknown) => post<TaskCount>("/tasks/count", body);
+export const countOf = (body: unknown, signal?: AbortSignal) => post<TaskCount>("/tasks/count", body, signal);
 
 // A Sender sends what changes something; act carries out an action of SQS [V1-14]. Only act.tsx uses
 // it, so that nothing is changed without the command that does the same. [CONSOLE-15]
-export const sender = { post, act: <T = unknown>(action: string, body: unknown): Promise<T> => post<T>("/do/" + action, body) };
+export const sender = { post: <T = unknown>(path: string, body: unknown) => post<T>(path, body), act: <T = unknown>(action: string, body: unknown): Promise<T> => post<T>("/do/" + action, body) };
 export type Sender = typeof sender;
 
 // signIn begins a session. The secret is sent once and kept nowhere. [CONSOLE-10]
@@ -150,4 +150,48 @@ export function useGet<T>(path: string | null, query: Query = {}, every = 0): As
   const mine = state.key === key;
   return { data: mine ? state.data : undefined, error: mine ? state.error : undefined, slow, at: state.at,
     again: () => ask(asked + 1) };
+}
+
+export interface Walk<A> {
+  got: A | null; // what was found, also after a stop
+  busy: boolean;
+  error: string;
+  start(): Promise<void>;
+  stop(): void;
+  reset(): void;
+}
+
+// useWalk asks for one part of an answer after another: until the last, until it is stopped, or while
+// its screen is open. After each it pauses for as long as the server took, so that a server that is
+// busy does other work first. [CONSOLE-17]
+export function useWalk<A>(part: (before: A | null, signal: AbortSignal) => Promise<[all: A, last: boolean]>): Walk<A> {
+  const [got, set] = useState<A | null>(null), [busy, setBusy] = useState(false), [error, fail] = useState("");
+  const own = useRef<AbortController | null>(null);
+  const stop = () => own.current?.abort();
+  useEffect(() => stop, []);
+  const start = async () => {
+    const { signal } = (own.current = new AbortController());
+    setBusy(true);
+    fail("");
+    try {
+      for (let all = got, last = false; !last && !signal.aborted; ) {
+        const asked = performance.now();
+        [all, last] = await part(all, signal);
+        if (signal.aborted) break;
+        set(all);
+        if (!last) await new Promise((go) => setTimeout(go, performance.now() - asked));
+      }
+    } catch (e) {
+      if (!signal.aborted) fail((e as Error).message);
+    }
+    if (own.current?.signal === signal) setBusy(false);
+  };
+  const reset = () => {
+    stop();
+    own.current = null;
+    set(null);
+    setBusy(false);
+    fail("");
+  };
+  return { got, busy, error, start, stop, reset };
 }

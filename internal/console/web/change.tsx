@@ -11,9 +11,11 @@ import { T, Time } from "./parts";
 import { epoch, go, link, now } from "./state";
 
 // Act is a dialog with one action, and with the command that does the same; null while there is none
-// to carry out. What the action returns is said when the dialog has closed.
-export function Act({ title, label, danger, ready = true, same, act, children }: {
-  title: string; label: string; danger?: boolean; ready?: boolean; same: Same | null;
+// to carry out. What the action returns is said when the dialog has closed. The focus is on the first
+// field. A dialog without fields says whether its action is harmless: then the focus is on that, and
+// otherwise on Cancel. Its text has the id act-about, so that it is read before the button.
+export function Act({ title, label, danger, harmless, ready = true, same, act, children }: {
+  title: string; label: string; danger?: boolean; harmless?: boolean; ready?: boolean; same: Same | null;
   act: Change<Said | void>; children?: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null), shown = useRef(true);
@@ -21,7 +23,8 @@ export function Act({ title, label, danger, ready = true, same, act, children }:
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
-    dialog.current?.querySelector<HTMLElement>(".field :is(textarea, input)")?.focus();
+    const first = (selector: string) => dialog.current?.querySelector<HTMLElement>(selector);
+    (first(".field :is(textarea, input)") ?? first(harmless ? "button[type=submit]" : "footer button"))?.focus();
     return () => {
       shown.current = false;
       if (before?.isConnected) before.focus();
@@ -42,7 +45,7 @@ export function Act({ title, label, danger, ready = true, same, act, children }:
     }
     setBusy(false);
   };
-  return <dialog ref={dialog} class="panel act" aria-labelledby="act-title" onClose={() => shown.current && close()}>
+  return <dialog ref={dialog} class="panel act" aria-labelledby="act-title" aria-describedby={harmless === undefined ? undefined : "act-about"} onClose={() => shown.current && close()}>
     <form onSubmit={submit}>
       <header><h2 id="act-title"><T text={title} /></h2><button type="button" class="small" onClick={close}>Close</button></header>
       {children}
@@ -353,8 +356,8 @@ export function Plan({ r, same, done }: { r: Redriver; same: Same; done(p: Redri
     done(p);
     return { text: p.redrive + p.park + p.hold === 0 ? `The next step of ${r.queue} would do nothing.` : `${r.queue}: the next step would send ${plural(p.redrive, "message")} back, park ${count(p.park)} and hold ${count(p.hold)}.` };
   };
-  return <Act title={`Plan the next step of ${r.queue}`} label="Plan" act={plan} same={same}>
-    <p>Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. The plan receives the dead letters that it looks at, and releases them at its end: for these seconds, nobody else sees them.</p>
+  return <Act title={`Plan the next step of ${r.queue}`} label="Plan" harmless act={plan} same={same}>
+    <p id="act-about">Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. The plan receives the dead letters that it looks at, and releases them at its end: for these seconds, nobody else sees them.</p>
   </Act>;
 }
 
@@ -365,9 +368,9 @@ export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
     return { text: s.redriven + s.parked + s.held === 0 ? `The step of ${r.queue} found nothing to do.` : `${r.queue}: sent ${plural(s.redriven, "message")} back, parked ${count(s.parked)}, held ${count(s.held)}.` };
   };
   const room = r.state ? Math.max(0, r.state.rate - r.state.onTheWay) : 0;
-  return <Act title={`Take a step of ${r.queue}`} label="Take a step" act={step}
+  return <Act title={`Take a step of ${r.queue}`} label="Take a step" harmless={false} act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
-    <p>The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
+    <p id="act-about">The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
     {Date.parse(hidden ?? "") > now.value && <p class="problem">Some messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
   </Act>;
 }

@@ -13,6 +13,7 @@ export interface Point {
 
 const pointsMax = 300;
 const silentMax = 4000; // a tick comes each second
+const waitMax = 3000; // so the numbers are right within 5 s of the server's return
 
 export const points = signal<Point[]>([]); // of the queue that is shown, the latest last
 export const latest = signal<Tick | null>(null);
@@ -108,7 +109,7 @@ async function keep(queue: string, stop: AbortSignal): Promise<void> {
     streaming.value = false;
     if (retry < 10_000) unanswered();
     add({ at: Date.now(), tick: null });
-    const wait = Math.min(500 * 2 ** tries++, 4000) * (0.75 + Math.random() / 2);
+    const wait = Math.min(500 * 2 ** tries++, waitMax) * (0.75 + Math.random() / 2);
     await new Promise((done) => setTimeout(done, retry >= 10_000 ? retry : wait));
   }
 }

@@ -1,10 +1,10 @@
 // Claims on work: who holds them, how they ended, and what awaits a person.
 
 import { Fragment, h } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { ClaimList, ClaimView } from "../api.gen";
 import { ask } from "../act";
-import { Failed, get, useGet } from "../api";
+import { get, useGet, useWalk } from "../api";
 import { cmd, inLedger, useCommands, v, type Word } from "../commands";
 import { age, count, plural } from "../format";
 import { Badge, Choice, Empty, Fact, Field, MessageLink, More, Seen, T, Table, useTitle, Wait } from "../parts";
@@ -35,19 +35,15 @@ function List({ ledger }: { ledger: string }) {
   const q = route.value.query, prefix = q.get("prefix") ?? "", state = q.get("state") ?? "";
   const query = { ledger, prefix, state, limit: 50 };
   const asked = useGet<ClaimList>("/claims", query, every);
-  const [more, set] = useState<ClaimList | null>(null), [error, fail] = useState("");
-  useEffect(() => { set(null); fail(""); }, [ledger, prefix, state, epoch.value]);
+  // Many claims may lie between two that match: a search goes on until it has found one. [CONSOLE-17]
+  const { got: more, busy, error, start, stop, reset } = useWalk<ClaimList>(async (before, signal) => {
+    const got = await get<ClaimList>("/claims", { ...query, after: before ? before.next : asked.data?.next }, signal);
+    return [{ ...got, claims: [...(before?.claims ?? []), ...got.claims], looked: got.looked + (before?.looked ?? 0) }, !got.next || got.claims.length > 0];
+  });
+  useEffect(reset, [ledger, prefix, state, epoch.value]);
   const words = (name: string, ...rest: Word[]): Word[] => ["tenaq", "claims", name, ...rest, ...inLedger(ledger)];
   useCommands([state === "stuck" ? cmd("List claims that no worker has, longest first", ...words("stuck", "--older-than", "0s")) : cmd("List claims", ...words("list", ...(prefix ? [v(prefix)] : []), ...(state ? ["--state", state] : []))),
     cmd("Show a claim", ...words("show", v(prefix || "order-42"))), cmd("Say what can be done about stuck claims", ...words("sweep"))]);
-  const further = async (next: string) => {
-    try {
-      const got = await get<ClaimList>("/claims", { ...query, after: next });
-      set({ ...got, claims: [...(more?.claims ?? []), ...got.claims], looked: got.looked + (more?.looked ?? 0) });
-    } catch (e) {
-      if (e instanceof Failed) fail(e.message);
-    }
-  };
   return <Fragment>
     <h1>Claims<Seen at={asked.at} every={every} /></h1>
     <div class="filters" role="search" aria-label="Claims">
@@ -69,7 +65,7 @@ function List({ ledger }: { ledger: string }) {
             { name: "Message", cell: (c) => <From id={c.messageId} /> },
             { name: "Reason", wide: true, cell: (c) => <T text={c.reason ?? ""} /> },
           ]} />}
-        {next && <More ask={() => void further(next)}>{all.length ? "More claims" : "Search further"}</More>}
+        {next && <More ask={() => void (busy ? stop() : start())} busy={busy && !state}>{busy ? "Stop" : all.length ? "More claims" : "Search further"}</More>}
       </Fragment>;
     }}</Wait>
   </Fragment>;

@@ -3,16 +3,16 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Message, MessageList, TaskCount } from "../api.gen";
-import { countOf, Failed, get } from "../api";
+import { countOf, Failed, get, useWalk } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
-import { Choice, Empty, Field, MessageLink, More, State, T, Table, Time } from "../parts";
+import { Choice, Empty, Field, MessageLink, More, say, State, T, Table, Time } from "../parts";
 import { change, epoch, link, route } from "../state";
 import { MessageView } from "./message";
 
 const page = 50, preview = 200;
 
-export function Messages({ queue, fifo }: { queue: string; fifo: boolean }) {
+export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean; holds: number }) {
   const q = route.value.query;
   const state = q.get("state") ?? "", text = q.get("text") ?? "", at = q.get("at") ?? "";
   const [list, set] = useState<Message[] | null>(null);
@@ -51,7 +51,7 @@ export function Messages({ queue, fifo }: { queue: string; fifo: boolean }) {
       {list && <span class="matched">{text ? `${count(found!.length)} of ${plural(list.length, "message")} loaded` : `${plural(list.length, "message")} loaded`}</span>}
     </div>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
-    {text && <Search queue={queue} text={text} key={text} />}
+    {text && <Search queue={queue} text={text} holds={holds} key={text} />}
     <div class={at ? "split open" : "split"}>
       <div class="master">
         {!list && !error && <div class="loading">Loading…</div>}
@@ -97,25 +97,23 @@ function Place({ queue, place }: { queue: string; place: string }) {
   return <MessageView m={{ ...m, queue }} showAll={() => more(true)} />;
 }
 
-// Search looks through the bodies of the whole queue, some thousand messages at a time.
-function Search({ queue, text }: { queue: string; text: string }) {
-  const [got, set] = useState<TaskCount | null>(null);
-  const [busy, setBusy] = useState(false);
-  const [error, fail] = useState("");
-  const look = async () => {
-    setBusy(true);
-    try {
-      const more = await countOf({ queue, filter: { text }, ...(got?.next ? { after: got.next } : {}) });
-      set({ ...more, count: more.count + (got?.count ?? 0), skipped: more.skipped + (got?.skipped ?? 0), samples: [...(got?.samples ?? []), ...more.samples].slice(0, 10) });
-    } catch (e) {
-      fail(String((e as Error).message));
-    }
-    setBusy(false);
-  };
+// Search looks through the bodies of the whole queue, some thousand messages at a time. [CONSOLE-17]
+function Search({ queue, text, holds }: { queue: string; text: string; holds: number }) {
+  const { got, busy, error, start, stop } = useWalk<TaskCount>(async (before, signal) => {
+    const more = await countOf({ queue, filter: { text }, ...(before?.next ? { after: before.next } : {}) }, signal);
+    return [{ ...more, count: more.count + (before?.count ?? 0), skipped: more.skipped + (before?.skipped ?? 0), looked: more.looked + (before?.looked ?? 0),
+      samples: [...(before?.samples ?? []), ...more.samples].slice(0, 10) }, more.complete];
+  });
+  const n = got ? got.count + got.skipped : 0;
+  const scanned = got && `Scanned ${got.complete || holds <= got.looked ? plural(got.looked, "message") : `${count(got.looked)} of about ${plural(holds, "message")}`}.`;
+  const found = got && `${got.complete ? "" : "At least "}${plural(n, "message")} of the queue ${n === 1 ? "has" : "have"} this text in the body${got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}.`;
+  useEffect(() => {
+    if (found && !busy) say(`${scanned} ${found}`);
+  }, [busy]);
   return <div class="search">
     {error && <div class="problem" role="alert"><T text={error} /></div>}
-    {got && <span>{got.complete ? "" : "At least "}{plural(got.count + got.skipped, "message")} of the queue {got.count + got.skipped === 1 ? "has" : "have"} this text in the body{got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}. </span>}
+    {got && <span>{scanned} {found} </span>}
     {got?.samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}
-    {(!got || !got.complete) && <button type="button" class="small" disabled={busy} onClick={look}>{busy ? "Searching…" : got ? "Search further" : "Search the bodies of the whole queue"}</button>}
+    {(busy || !got?.complete) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : "Search the bodies of the whole queue"}</button>}
   </div>;
 }

@@ -32,7 +32,7 @@ export function QueuePage() {
       <Seen at={asked.at} every={every} /></h1>{d && <Actions d={d} />}</div>
     <nav class="tabs" aria-label="Parts of the queue">{tabs.filter(([, , has]) => has).map(([to, label]) =>
       <a key={to} href={link(to ? ["q", name, to] : ["q", name])} aria-current={tab === to ? "page" : undefined}>{label}</a>)}</nav>
-    {tab === "messages" ? <Messages queue={name} fifo={d?.fifo ?? false} key={name} />
+    {tab === "messages" ? <Messages queue={name} fifo={d?.fifo ?? false} holds={d ? d.visible + d.inFlight + d.delayed : 0} key={name} />
       : tab === "groups" ? <Groups queue={name} key={name} />
         : tab === "dead" ? <Dead queue={name} key={name} />
           : tab === "history" ? <History queue={name} tags={d?.tags} key={name} />
