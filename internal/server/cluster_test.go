@@ -1,12 +1,15 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -79,9 +82,9 @@ func freeAddress(t *testing.T) string {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -101,13 +104,14 @@ func leaderOf(t *testing.T, nodes []*Server) (leader int) {
 	return leader
 }
 
-// must calls an action until it is carried out, as clients do, and returns the answer.
+// must calls an action until it is carried out, as clients do, and returns the answer. On a machine
+// that pauses, another node may take over at any time: then the action may be carried out twice.
 func must(t *testing.T, s *Server, action, body string) (answer string) {
 	t.Helper()
 	eventually(t, action, func() bool {
 		var code int
 		code, answer = call(t, s, action, body)
-		if code != 200 && code != 503 {
+		if code != 200 && code != 500 && code != 503 {
 			t.Fatalf("%s answers %d %s", action, code, answer)
 		}
 		return code == 200
@@ -126,6 +130,25 @@ func TestAnyNodeServes(t *testing.T) {
 	for i, s := range nodes {
 		must(t, s, "SendMessage", fmt.Sprintf(`{%s,"MessageBody":"by node %d"}`, url, i))
 	}
+	count := func(s *Server) (all int) {
+		answer := must(t, s, "GetQueueAttributes", fmt.Sprintf(`{%s,"AttributeNames":["All"]}`, url))
+		var got struct{ Attributes map[string]string }
+		if err := json.Unmarshal([]byte(answer), &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"} {
+			n, err := strconv.Atoi(got.Attributes[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += n
+		}
+		return all
+	}
+	sent := count(nodes[leader])
+	if sent < 3 {
+		t.Errorf("three messages were sent, and there are %d", sent)
+	}
 	answer := must(t, nodes[(leader+1)%3], "ReceiveMessage",
 		fmt.Sprintf(`{%s,"MaxNumberOfMessages":1,"WaitTimeSeconds":5}`, url))
 	_, handle, _ := strings.Cut(answer, `"ReceiptHandle":"`)
@@ -136,10 +159,8 @@ func TestAnyNodeServes(t *testing.T) {
 	}
 	next := nodes[(leader+1)%3]
 	must(t, next, "DeleteMessage", fmt.Sprintf(`{%s,"ReceiptHandle":%q}`, url, handle))
-	got := must(t, next, "GetQueueAttributes", fmt.Sprintf(`{%s,"AttributeNames":["All"]}`, url))
-	if !strings.Contains(got, `"ApproximateNumberOfMessages":"2"`) ||
-		!strings.Contains(got, `"ApproximateNumberOfMessagesNotVisible":"0"`) {
-		t.Errorf("of three messages one was deleted, and the next leader says %s", got)
+	if got := count(next); got != sent-1 {
+		t.Errorf("of %d messages one was deleted, and the next leader has %d", sent, got)
 	}
 }
 
@@ -151,11 +172,16 @@ func TestPollThroughFollower(t *testing.T) {
 	url := fmt.Sprintf(`"QueueUrl":"http://%s/000000000000/jobs"`, nodes[0].Addr())
 	got := make(chan string)
 	go func() {
-		_, answer := call(t, nodes[(leader+1)%3], "ReceiveMessage",
-			fmt.Sprintf(`{%s,"WaitTimeSeconds":20}`, url))
-		got <- answer
+		for {
+			code, answer := call(t, nodes[(leader+1)%3], "ReceiveMessage",
+				fmt.Sprintf(`{%s,"WaitTimeSeconds":20}`, url))
+			if code == http.StatusOK {
+				got <- answer
+				return
+			}
+		}
 	}()
-	eventually(t, "the poll waits at the leader", func() bool { return nodes[leader].polls() == 1 })
+	eventually(t, "the poll waits at the leader", func() bool { return nodes[leaderOf(t, nodes)].polls() == 1 })
 	must(t, nodes[(leader+2)%3], "SendMessage", fmt.Sprintf(`{%s,"MessageBody":"found"}`, url))
 	if answer := <-got; !strings.Contains(answer, `"Body":"found"`) {
 		t.Errorf("the poll was answered %s", answer)
@@ -168,13 +194,23 @@ func TestPollEndsWithItsNode(t *testing.T) {
 	leader := leaderOf(t, nodes)
 	must(t, nodes[0], "CreateQueue", `{"QueueName":"jobs"}`)
 	follower := (leader + 1) % 3
+	var stopping atomic.Bool
 	got := make(chan int)
 	go func() {
-		code, _ := call(t, nodes[follower], "ReceiveMessage", fmt.Sprintf(
-			`{"QueueUrl":"http://%s/000000000000/jobs","WaitTimeSeconds":20}`, nodes[0].Addr()))
-		got <- code
+		for {
+			code, _ := call(t, nodes[follower], "ReceiveMessage", fmt.Sprintf(
+				`{"QueueUrl":"http://%s/000000000000/jobs","WaitTimeSeconds":20}`, nodes[0].Addr()))
+			if stopping.Load() {
+				got <- code
+				return
+			}
+		}
 	}()
-	eventually(t, "the poll waits at the leader", func() bool { return nodes[leader].polls() == 1 })
+	eventually(t, "the poll waits at the leader", func() bool {
+		leader = leaderOf(t, nodes)
+		return nodes[leader].polls() == 1
+	})
+	stopping.Store(true)
 	if err := stops[follower](); err != nil {
 		t.Error(err)
 	}
@@ -205,17 +241,17 @@ func TestLiveStreamEndsWithItsNode(t *testing.T) {
 // Each node reports about itself, and the leader about the others.
 func TestClusterMetrics(t *testing.T) {
 	nodes, _ := three(t, nil)
-	leader := leaderOf(t, nodes)
-	must(t, nodes[(leader+1)%3], "ListQueues", `{}`)
+	asked := (leaderOf(t, nodes) + 1) % 3
+	must(t, nodes[asked], "ListQueues", `{}`)
 	for i, s := range nodes {
-		role, others, forwards := "follower", 0, 0
-		switch i {
-		case leader:
-			role, others = "leader", 2
-		case (leader + 1) % 3:
-			forwards = 1
-		}
-		eventually(t, fmt.Sprintf("node %d, a %s, reports", i, role), func() bool {
+		eventually(t, fmt.Sprintf("node %d reports", i), func() bool {
+			role, others, forwards := "follower", 0, 0
+			if i == leaderOf(t, nodes) {
+				role, others = "leader", 2
+			}
+			if i == asked {
+				forwards = 1
+			}
 			_, text := get(t, "http://"+s.AdminAddr()+"/metrics")
 			return strings.Contains(text, "tenaq_cluster_role{role=\""+role+"\"} 1\n") &&
 				strings.Contains(text, "tenaq_cluster_has_leader 1\n") &&
@@ -258,24 +294,27 @@ func TestNoMajority(t *testing.T) {
 func TestAlarmsMove(t *testing.T) {
 	nodes, stops := three(t, nil)
 	leader := leaderOf(t, nodes)
-	req, err := http.NewRequest("POST", "http://"+nodes[leader].Addr(), strings.NewReader(
-		`{"AlarmName":"mine","Namespace":"AWS/SQS","MetricName":"ApproximateNumberOfMessagesVisible",
-		"Dimensions":[{"Name":"QueueName","Value":"jobs"}],"Statistic":"Maximum","Period":60,
-		"EvaluationPeriods":1,"Threshold":5,"ComparisonOperator":"GreaterThanThreshold"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	req.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801.PutMetricAlarm")
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("PutMetricAlarm answers %d %s", resp.StatusCode, answer)
-	}
+	eventually(t, "PutMetricAlarm is answered", func() bool {
+		req, err := http.NewRequest("POST", "http://"+nodes[leader].Addr(), strings.NewReader(
+			`{"AlarmName":"mine","Namespace":"AWS/SQS","MetricName":"ApproximateNumberOfMessagesVisible",
+			"Dimensions":[{"Name":"QueueName","Value":"jobs"}],"Statistic":"Maximum","Period":60,
+			"EvaluationPeriods":1,"Threshold":5,"ComparisonOperator":"GreaterThanThreshold"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+		req.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801.PutMetricAlarm")
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode < 500 && resp.StatusCode != http.StatusOK {
+			t.Fatalf("PutMetricAlarm answers %d %s", resp.StatusCode, answer)
+		}
+		return resp.StatusCode == http.StatusOK
+	})
 	if err := stops[leader](); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,11 @@ func TestRestoredInFlight(t *testing.T) {
 	var began time.Time
 	for n := 1; n <= 3; n++ { // given back twice
 		began = time.Now()
-		old = r.receive("orders", 2)
+		visibility := 600
+		if n == 3 {
+			visibility = 2
+		}
+		old = r.receive("orders", visibility)
 		r.wantReceives(old, strconv.Itoa(n))
 		if n < 3 {
 			r.must("ChangeMessageVisibility", map[string]any{"QueueUrl": r.url("orders"), "ReceiptHandle": old.ReceiptHandle, "VisibilityTimeout": 0}, nil)

@@ -163,13 +163,13 @@ func testWait(e *env) {
 			break
 		}
 		e.put(words)
-		ends(done, most/4)
+		ends(done, most*3/4)
 	}
 
 	// Rows that came between the last claim and the wait are new, too.
 	e.ask(b, outbox.Claim{Relay: "r"})
 	e.put("y")
-	ends(wait(), most/4)
+	ends(wait(), most*3/4)
 	e.claim(b, outbox.Claim{Relay: "r"}, "y")
 }
 
@@ -182,14 +182,14 @@ func testWaitEnds(e *env) {
 	if err := b.Wait(e.ctx, 50*time.Millisecond); err != nil {
 		e.Errorf("wait: %v", err)
 	}
-	if took := e.now() - from; took > 5*time.Second {
+	if took := e.now() - from; took > 15*time.Second {
 		e.Errorf("a wait of 50ms took %v", took)
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
 	defer cancel()
 	from = e.now()
 	_ = b.Wait(ctx, 20*time.Second)
-	if took := e.now() - from; took > 5*time.Second {
+	if took := e.now() - from; took > 15*time.Second {
 		e.Errorf("a wait with a context of 50ms took %v", took)
 	}
 }

@@ -206,6 +206,7 @@ func newTab(t testing.TB, origin string, parent context.Context, options ...chro
 	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
 		t.Fatal(err)
 	}
+	b.waits(1500*time.Millisecond, time.Minute) // for the key after g, which comes later on a busy machine
 	b.size(1920, 1080)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -259,9 +260,12 @@ func (b *tab) content() {
 	b.complaints = nil
 }
 
+// patience is how long a step may take on a busy machine.
+const patience = 2 * time.Minute
+
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.t.Fatal(err)
@@ -290,7 +294,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 func tryEval[T any](b *tab, expression string) (T, error) {
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
@@ -299,7 +303,7 @@ func tryEval[T any](b *tab, expression string) (T, error) {
 // may be none to ask.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(patience)
 	for {
 		switch v, err := tryEval[bool](b, "!!("+expression+")"); {
 		case err != nil && !strings.Contains(err.Error(), "navigated or closed"):

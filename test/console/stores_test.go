@@ -114,7 +114,9 @@ func TestRedrivers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, "--config", redriving(t))
 	s.fail([]string{"card declined: code #", "timeout after # ms at https://pay.example/charge", "no stock of # in warehouse #"})
-	b := s.open(t, "#/redrivers")
+	b := s.blank(t)
+	b.waits(10*time.Second, time.Hour) // with Undo, which the test presses later
+	b.visit(s.URL() + "/console/#/redrivers")
 	b.sees("1,220 redriven")
 	b.sees("half open in")
 	b.sees("late-dlq") // which does not exist

@@ -69,8 +69,15 @@ const jumps = `(async () => { const s = document.querySelector(".scroller"), all
 // hurried makes the page that is opened next read its list twenty times as often.
 func (b *tab) hurried() {
 	b.t.Helper()
+	b.waits(5*time.Second, 250*time.Millisecond)
+}
+
+// waits makes the pages that are opened next wait for another time.
+func (b *tab) waits(before, after time.Duration) {
+	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: `{ const wait = setTimeout; window.setTimeout = (what, ms, ...more) => wait(what, ms === 5000 ? 250 : ms, ...more) }`})
+		Source: fmt.Sprintf(`{ const wait = setTimeout; window.setTimeout = (what, ms, ...more) => wait(what, ms === %d ? %d : ms, ...more) }`,
+			before.Milliseconds(), after.Milliseconds())})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -337,7 +344,7 @@ func TestTabs(t *testing.T) {
 		}
 	}
 	streams := -1
-	for end := time.Now().Add(20 * time.Second); streams != 1; time.Sleep(25 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); streams != 1; time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("eight tabs, of which one is seen, hold %d streams", streams)
 		}
@@ -440,6 +447,9 @@ func TestMinutes(t *testing.T) {
 	for last, rows := range map[string]int{"24h": 288, "6h": 360} {
 		eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector(".filters select"); s.value = %q; return s.dispatchEvent(new Event("change", {bubbles: true})) })()`, last))
 		b.until("the address has the span", `location.hash === "#/q/orders?last=`+last+`"`)
+		b.until("the table is longer", `document.querySelectorAll(".numbers tbody tr").length > 200`)
+		b.do(chromedp.Reload()) // the table has no minutes since the page was opened
+		b.click("summary", "The numbers as a table")
 		b.until("the table has the span", fmt.Sprintf(`Math.abs(document.querySelectorAll(".numbers tbody tr").length - 5 - %d) <= 5`, rows))
 	}
 	// the chart goes on
@@ -540,6 +550,14 @@ func TestKeyboard(t *testing.T) {
 	for key, hash := range map[string]string{"a": "#/alarms", "t": "#/tasks", "l": "#/log", "h": "#/health", "o": "#/"} {
 		b.press("g", key)
 		b.until("g "+key, `location.hash === `+quoted(hash))
+	}
+	// the end of the time of an earlier g does not forget a later one
+	if at := eval[string](b, `(() => { const wait = setTimeout, forget = clearTimeout, ends = [];
+		window.setTimeout = (what, ms, ...more) => (ms === 1500 ? -ends.push(what) : wait(what, ms, ...more));
+		window.clearTimeout = (id) => (id < 0 ? delete ends[-id - 1] : forget(id));
+		for (const key of ["g", "h", "g", "", "a"]) key ? document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})) : ends[0]?.();
+		window.setTimeout = wait; window.clearTimeout = forget; return location.hash })()`); at != "#/alarms" {
+		t.Errorf("g h g a leads to %s", at)
 	}
 	before := eval[string](b, "location.hash")
 	b.press("?")

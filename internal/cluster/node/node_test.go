@@ -324,10 +324,12 @@ func TestHangingPeer(t *testing.T) {
 		})
 	}
 	asked.Wait()
-	if took := time.Since(begun); took > 20*beat {
+	took := time.Since(begun)
+	if took > 20*beat {
 		t.Errorf("took %v", took)
 	}
-	if n := accepted.Load(); n == 0 || n > askMax+4 {
+	// Those that ask after a beat, because the machine paused, have connections of their own.
+	if n := accepted.Load(); n == 0 || n > (askMax+4)*int32(1+took/(2*beat)) {
 		t.Errorf("%d connections", n)
 	}
 	if err := errors.Join(m.node.Close(), silent.Close()); err != nil {

@@ -30,7 +30,7 @@ function move(step: number): void {
   to.scrollIntoView({ block: "nearest" });
 }
 
-let pending = false; // g was pressed
+let pending = 0; // the timer that forgets that g was pressed
 
 function pressed(e: KeyboardEvent): void {
   if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
@@ -42,7 +42,8 @@ function pressed(e: KeyboardEvent): void {
   }
   if (typing || letters.value !== "on" || document.querySelector("dialog[open]")) return;
   const after = pending;
-  pending = false;
+  clearTimeout(pending);
+  pending = 0;
   if (after) {
     const to = places[e.key];
     if (to) go(to[0]);
@@ -50,8 +51,7 @@ function pressed(e: KeyboardEvent): void {
   }
   switch (e.key) {
     case "g":
-      pending = true;
-      setTimeout(() => (pending = false), 1500);
+      pending = setTimeout(() => (pending = 0), 1500);
       break;
     case "/":
       document.getElementById("search")?.focus();
