@@ -168,7 +168,7 @@ cluster: ## the same with 1,000 dead leaders, in half an hour
 proofs: export TENAQ_EFFORT = hard
 proofs: ## try to break the promises, with larger counts than make test, in at most 10 minutes
 	$(PROVE) ./internal/engine ./internal/engine/verify -run '^Test(Model|Metamorphic|Cuts|CrashAnywhere|Audit)'
-	$(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Held|Hold|WallClock|Steps|Restart)'
+	$(PROVE) ./internal/broker -run '^Test(Crashes|Clock|Paused|Pause|WallClock|Steps|Restart)'
 	$(PROVE) ./internal/cluster/group -run '^Test(Faults|Linearizable|LeadersDie|PowerCutsDuringCopy)'
 	$(PROVE) ./internal/kv/pebblekv ./internal/server/backup -run '^Test(Faults|Damage|ReaderFindsDamage|Changed|CutOff|EntriesMoved)$$'
 	$(PROVE) ./internal/server -run '^Test(Fault|DiskReallyFull|OneSentence)'

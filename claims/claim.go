@@ -185,7 +185,7 @@ func (s *stored) end(state State, result []byte, reason string) {
 
 func checkResult(result []byte) error {
 	if len(result) > ResultMax {
-		return fmt.Errorf("a result of %d bytes, %d are allowed: store it elsewhere and its name here", len(result), ResultMax)
+		return fmt.Errorf("a result has %d bytes, and %d are allowed: store it elsewhere and its name here", len(result), ResultMax)
 	}
 	return nil
 }

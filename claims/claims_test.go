@@ -274,7 +274,7 @@ func TestAfterDeadline(t *testing.T) {
 	})
 }
 
-// Of all who try at once, one gets the key, when it is new and when a lease is over.
+// If many try at once, exactly one gets the key: when the key is new, and when a lease has expired.
 func TestOneWinner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -304,7 +304,8 @@ func TestOneWinner(t *testing.T) {
 	})
 }
 
-// A message that has had its attempts is known again; another one begins anew.
+// A message that has used its attempts is recognized; another message starts from the first
+// attempt.
 func TestExhausted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -333,7 +334,7 @@ func TestExhausted(t *testing.T) {
 			t.Errorf("brought back: attempt %d, taken over %v; want 1, nil", c.Attempts(), c.TakenOver())
 		}
 		must(t, c.Exhaust(t.Context(), "still"))
-		// Who names no message may always try.
+		// A caller that names no message may always try.
 		if c := acquire(t, l, "k"); c.Attempts() != 1 {
 			t.Errorf("without a message: attempt %d, want 1", c.Attempts())
 		}

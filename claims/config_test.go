@@ -70,7 +70,7 @@ func TestNoStore(t *testing.T) {
 	}
 }
 
-// Every write begins the retention anew. What waits for a person waits for ever.
+// Every write restarts the retention. An entry that awaits a person never expires.
 func TestRetention(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -146,9 +146,9 @@ func TestLateRenewals(t *testing.T) {
 	})
 }
 
-// A caller that asks for a key under faults has it, or has an error and can have it when the lease
-// is over, at the latest. No caller is told that the key is busy by its own claim when the answer
-// was there to be had.
+// A caller that asks for a key during faults either gets it, or gets an error and can claim it when
+// the lease expires, at the latest. If the store can still answer, no caller finds the key busy
+// because of its own claim.
 func TestAcquireUnderFaults(t *testing.T) {
 	before := map[string]func(*testing.T, *claims.Ledger) (fence uint64){
 		"new": func(*testing.T, *claims.Ledger) uint64 { return 0 },

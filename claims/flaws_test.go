@@ -183,8 +183,8 @@ func TestNothingIsHeldOpen_FC3(t *testing.T) {
 	})
 }
 
-// Usual: a row inserted before a crash makes every later delivery a "duplicate". Ours: the next one
-// takes over, and is told that it is unknown how far the first came.
+// Usual: a row inserted before a crash makes every later delivery a "duplicate". Ours: the next
+// worker takes over, and learns that it is unknown how far the first one came.
 func TestCrashAfterClaimIsTakenOver_FC4(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -211,7 +211,7 @@ func TestFailureGivesFree_FC5(t *testing.T) {
 }
 
 // Usual: a duplicate of a completed order is not deleted and wanders into the dead-letter queue.
-// Ours: it is told that the work is done, and with what result, as often as it asks.
+// Ours: each time it asks, it learns that the work is done, and the result.
 func TestDuplicateGetsTheResult_FC6(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -353,8 +353,8 @@ func TestCompletionIsTheHolders_FC13(t *testing.T) {
 	})
 }
 
-// Usual: "exactly once, proven". Ours: two holders can both have begun, and the second is told so;
-// what makes the effect happen once is the fence or the key that the effect checks.
+// Usual: "exactly once, proven". Ours: two holders may both have begun, and the second one learns
+// this. The effect happens once because it checks the fence or the key.
 func TestEffectOnceNeedsTheFence_FC18(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})

@@ -154,9 +154,9 @@ const (
 func (n *Note) check() error {
 	switch {
 	case len(n.Message) > MessageMax:
-		return fmt.Errorf("a message id of %d bytes, %d are allowed", len(n.Message), MessageMax)
+		return fmt.Errorf("a message id has %d bytes, and %d are allowed: use a hash of it", len(n.Message), MessageMax)
 	case len(n.Memo) > MemoMax:
-		return fmt.Errorf("a memo of %d bytes, %d are allowed: store it elsewhere and its name here",
+		return fmt.Errorf("a memo has %d bytes, and %d are allowed: store it elsewhere and its name here",
 			len(n.Memo), MemoMax)
 	}
 	return nil
@@ -166,7 +166,7 @@ func (n *Note) check() error {
 // used up the attempts, it is refused as UsedUp.
 func (l *Ledger) AcquireWith(ctx context.Context, key string, note Note) (*Claim, error) {
 	if key == "" {
-		return nil, errors.New("a claim needs a key")
+		return nil, errors.New("the key of the claim is empty: name the work")
 	}
 	if err := note.check(); err != nil {
 		return nil, fmt.Errorf("claim %q: %w", key, err)

@@ -198,8 +198,8 @@ func TestLostEntryVanishes(t *testing.T) {
 	})
 }
 
-// The claim is held while the policy finds out, however long that takes; when it is lost meanwhile,
-// the policy is told and no caller gets it.
+// The claim is held while the policy finds out, however long that takes. If it is lost in the
+// meantime, the context of the policy ends, and no caller gets the claim.
 func TestLostIsHeldMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -281,7 +281,7 @@ func TestNoClock(t *testing.T) {
 		d := acquire(t, a, "k")
 		wantLost(t, "complete", c.Complete(ctx, nil))
 
-		// A renewal begins the watch anew.
+		// A renewal restarts the watch.
 		for range 20 {
 			time.Sleep(lease / 3)
 			must(t, d.Renew(ctx))

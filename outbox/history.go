@@ -97,7 +97,7 @@ func (s *Source) Check() error {
 	case s.Query != "":
 		return nil
 	case s.From.IsZero() || s.To.IsZero():
-		return errors.New("the source needs the times between which the messages were sent")
+		return errors.New("the source needs the times between which the messages were sent: set From and To")
 	case s.From.Year() < 1 || s.To.Year() > 9999:
 		return errors.New("the times must be within the years 1 to 9999")
 	case !s.From.Before(s.To):

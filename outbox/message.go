@@ -76,20 +76,20 @@ var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{1
 func (m *Message) Check() error {
 	switch {
 	case m.ID != "" && !uuid.MatchString(m.ID):
-		return fmt.Errorf("its ID %q is not a UUID", m.ID)
+		return fmt.Errorf("its ID %q is not a UUID: leave it empty to get one", m.ID)
 	case m.Queue == "":
 		return errors.New("it has no queue: name one")
 	case m.Body == "":
 		return errors.New("it has no body, and SQS requires one")
 	case len(m.Body) > rowMax:
-		return fmt.Errorf("its body has %d bytes, %d are allowed: store it elsewhere and its name in the body", len(m.Body), rowMax)
+		return fmt.Errorf("its body has %d bytes, and %d are allowed: store it elsewhere and its name in the body", len(m.Body), rowMax)
 	case len(m.Dedup) > trail.KeyMax:
-		return fmt.Errorf("its deduplication id has %d bytes, %d are allowed", len(m.Dedup),
+		return fmt.Errorf("its deduplication id has %d bytes, and %d are allowed: use a hash of it", len(m.Dedup),
 			trail.KeyMax)
 	case len(m.Headers) > HeadersMax:
-		return fmt.Errorf("it has %d headers, %d are allowed: SQS allows ten attributes, of which one holds the identity of the work and one the type", len(m.Headers), HeadersMax)
+		return fmt.Errorf("it has %d headers, and %d are allowed, because SQS allows ten attributes and tenaq needs one for the identity of the work and one for the type: leave some out", len(m.Headers), HeadersMax)
 	case len(m.Queue) > queueMax:
-		return fmt.Errorf("the name of its queue has %d bytes, %d are allowed", len(m.Queue),
+		return fmt.Errorf("the name of its queue has %d bytes, and %d are allowed", len(m.Queue),
 			queueMax)
 	case m.Generation < 0 || m.Generation > math.MaxInt32:
 		return fmt.Errorf("its generation is %d: it must be 0 to %d", m.Generation, math.MaxInt32)

@@ -22,7 +22,7 @@ import (
 	"tenaq/outbox/outboxtest"
 )
 
-// What a row says becomes what the message says.
+// The columns of a row become the parts of the message.
 func TestMessageOfRow_FD12_FD15(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		standard, fifo := r.server.Queue(t, "jobs"), r.server.Queue(t, "orders.fifo")
@@ -98,7 +98,7 @@ func TestRefusedRow_FD5(t *testing.T) {
 	})
 }
 
-// What no queue would take is parked at once.
+// A row that no queue would accept is set aside at once.
 func TestHopelessRow(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")

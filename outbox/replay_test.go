@@ -24,7 +24,7 @@ import (
 // allOfIt is a source of everything that was ever sent.
 var allOfIt = outbox.Source{From: time.Unix(0, 0), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
 
-// replayer makes one, of everything unless it is told otherwise.
+// replayer makes one, of everything unless the test says otherwise.
 func (r *rig) replayer(change func(*outbox.ReplayConfig)) *outbox.Replayer {
 	r.t.Helper()
 	cfg := outbox.ReplayConfig{Box: r.box, Source: allOfIt, Rate: 1000, Logger: slog.New(slog.DiscardHandler)}
@@ -465,8 +465,8 @@ func TestReplayStorm(t *testing.T) {
 	}
 }
 
-// Of two processes that are at the same replay the first one stops. One that does not hear whether
-// it has written finds out.
+// If two processes run the same replay, the first one stops. If a process gets no answer to a
+// write, it finds out whether it has written.
 func TestReplayHands(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "jobs")
@@ -509,7 +509,7 @@ func TestReplayHands(t *testing.T) {
 	})
 }
 
-// What cannot be sent is known before anything is, and nothing is left half done.
+// A message that cannot be sent is found before anything is sent, and nothing is left half done.
 func TestReplayRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")

@@ -87,8 +87,8 @@ func TestRepairWithinTheWindow_FA10(t *testing.T) {
 }
 
 // Usual: content-based deduplication hides a producer that forgot the id, merges twins that are
-// both meant, and does not see attributes. Ours: no key, no send; twins have two keys; and who
-// brings something else under a key is told.
+// both meant, and does not see attributes. Ours: no key, no send; twins have two keys; and a caller
+// that sends different content under a used key gets an error.
 func TestContentIsNoKey_FA11(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "data-download-queue.fifo")

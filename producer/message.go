@@ -51,9 +51,9 @@ func (m *Message) check(fifo bool) error {
 	case m.Key == "":
 		return errors.New("it has no key: name the work, so that it is recognized when it comes again")
 	case len(m.Key) > trail.KeyMax:
-		return fmt.Errorf("its key has %d bytes, %d are allowed", len(m.Key), trail.KeyMax)
+		return fmt.Errorf("its key has %d bytes, and %d are allowed: use a hash of it", len(m.Key), trail.KeyMax)
 	case !utf8.ValidString(m.Key) || strings.ContainsRune(m.Key, 0):
-		return errors.New("its key is not UTF-8 or has a zero byte")
+		return errors.New("its key is not UTF-8 or has a zero byte: encode it, in base64 for example")
 	case endsLikeGeneration(m.Key):
 		return errors.New("its key ends in # and digits, as keys of later generations do: use another name, or set Generation")
 	case m.Generation < 0:
@@ -65,7 +65,7 @@ func (m *Message) check(fifo bool) error {
 	case m.Delay < 0 || m.Delay > sqslimits.DelayMax:
 		return fmt.Errorf("its delay is %v: it must be 0 to %v", m.Delay, sqslimits.DelayMax)
 	case fifo && m.Delay > 0:
-		return errors.New("it has a delay, which FIFO queues do not allow: set one on the queue")
+		return errors.New("it has a delay, which FIFO queues do not allow: set DelaySeconds on the queue")
 	case fifo && m.Group == "":
 		return errors.New("it has no group, and FIFO queues need one")
 	case len(m.Attributes) >= sqslimits.AttributesMax:
@@ -80,7 +80,7 @@ func (m *Message) check(fifo bool) error {
 			!utf8.ValidString(aws.ToString(a.StringValue)):
 			return fmt.Errorf("its attribute %q is not UTF-8: make it a binary attribute", name)
 		case len(a.StringListValues)+len(a.BinaryListValues) > 0:
-			return fmt.Errorf("its attribute %q is a list, which SQS does not support", name)
+			return fmt.Errorf("its attribute %q is a list, which SQS does not support: use a string", name)
 		}
 	}
 	return nil

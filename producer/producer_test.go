@@ -64,7 +64,7 @@ func TestSendOnce(t *testing.T) {
 	}
 }
 
-// A key is forgotten when its retention is over, and can be sent anew.
+// A key is forgotten when its retention ends, and can then be sent again.
 func TestRetention(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -129,7 +129,7 @@ func TestCheck(t *testing.T) {
 		{"body not UTF-8", with(func(m *producer.Message) { m.Body = "\xff" }), "base64", true},
 		{"negative delay", with(func(m *producer.Message) { m.Delay = -1 }), "0 to 15m0s", true},
 		{"long delay", with(func(m *producer.Message) { m.Delay = 15*time.Minute + 1 }), "0 to 15m0s", true},
-		{"delay on a FIFO queue", with(func(m *producer.Message) { m.Delay = time.Second }), "set one on the queue", false},
+		{"delay on a FIFO queue", with(func(m *producer.Message) { m.Delay = time.Second }), "set DelaySeconds on the queue", false},
 		{"no group", with(func(m *producer.Message) { m.Group = "" }), "no group", false},
 		{"nine attributes", with(func(m *producer.Message) { m.Attributes = attributes(9) }), "", true},
 		{"ten attributes", with(func(m *producer.Message) { m.Attributes = attributes(10) }), "one of them holds the key", true},
@@ -332,7 +332,7 @@ func TestNoClock(t *testing.T) {
 	})
 }
 
-// Of a message that is too large to be kept, the ledger has the checksum only.
+// If a message is too large to be kept, the ledger has only its checksum.
 func TestLargeMessage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

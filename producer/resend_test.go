@@ -16,8 +16,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Of any number of sweeps that saw the same registrations, each sends some, and every message is
-// sent once, whatever trouble the sweeps have with the store.
+// If any number of sweeps see the same registrations, each sends some, and every message is sent
+// once, whatever trouble the sweeps have with the store.
 func TestSweepsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

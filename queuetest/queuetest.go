@@ -224,7 +224,7 @@ const (
 	Held State = "held"
 )
 
-// A Message is a message as it stands in its queue.
+// A Message is a message as it is in its queue.
 type Message struct {
 	ID               string    `json:"messageId"`
 	Body             string    `json:"body"`

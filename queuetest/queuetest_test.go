@@ -168,7 +168,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// What the server refuses fails the test, with the reason.
+// A request that the server refuses fails the test, with the reason.
 func TestRefused(t *testing.T) {
 	if what := os.Getenv("QUEUETEST_REFUSED"); what != "" {
 		s := queuetest.New(t)

@@ -13,13 +13,13 @@ import (
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return errors.New("a record needs a key")
+		return errors.New("the key of a record is empty: name what the record is about")
 	case len(key) > KeyMax:
-		return fmt.Errorf("a key of %d bytes, %d are allowed", len(key), KeyMax)
+		return fmt.Errorf("a key has %d bytes, and %d are allowed: use a hash of it", len(key), KeyMax)
 	case !utf8.ValidString(key):
-		return fmt.Errorf("the key %q is not UTF-8", key)
+		return fmt.Errorf("the key %q is not UTF-8: encode it, in base64 for example", key)
 	case strings.ContainsRune(key, 0):
-		return fmt.Errorf("the key %q has a zero byte", key)
+		return fmt.Errorf("the key %q has a zero byte: encode it, in base64 for example", key)
 	}
 	return nil
 }

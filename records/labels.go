@@ -39,7 +39,7 @@ func isLabelName(name string) bool {
 // checkLabels returns an error if the labels of w exceed the limits.
 func (w *Write) checkLabels() error {
 	if len(w.Labels) > LabelsMax {
-		return fmt.Errorf("record %q has %d labels and %d are allowed", w.Key, len(w.Labels),
+		return fmt.Errorf("record %q has %d labels, and %d are allowed: leave some out", w.Key, len(w.Labels),
 			LabelsMax)
 	}
 	bytes := 0
@@ -56,7 +56,7 @@ func (w *Write) checkLabels() error {
 		}
 	}
 	if bytes > LabelsBytes {
-		return fmt.Errorf("the labels of record %q have %d bytes and %d are allowed: shorten their values", w.Key, bytes, LabelsBytes)
+		return fmt.Errorf("the labels of record %q have %d bytes, and %d are allowed: shorten their values", w.Key, bytes, LabelsBytes)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (w *Write) Check() error {
 	}
 	switch {
 	case len(w.Value) > ValueMax:
-		return fmt.Errorf("the value of record %q has %d bytes, %d are allowed: store large values elsewhere and their names here",
+		return fmt.Errorf("the value of record %q has %d bytes, and %d are allowed: store the value elsewhere and its name here",
 			w.Key, len(w.Value), ValueMax)
 	case w.TTL < 0:
 		return fmt.Errorf("record %q has a lifetime of %v: delete it instead", w.Key, w.TTL)

@@ -22,7 +22,7 @@ func blind(c *redrive.Config) {
 	c.Client = amazon{c.Client}
 }
 
-// amazon is a client of a server of which nothing but SQS is known.
+// amazon is a client of a server that offers nothing but SQS.
 type amazon struct{ redrive.SQS }
 
 // finish deletes what can be received of the work.
@@ -93,7 +93,8 @@ func TestSlowToSettle(t *testing.T) {
 	}
 }
 
-// Where a ledger would tell, silence is not waited for, however late a message could come back.
+// If a ledger reports outcomes, the redriver does not wait for silence, however late a message
+// could come back.
 func TestGivenUp(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		if _, err := r.server.Client().SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{

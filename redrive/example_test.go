@@ -15,8 +15,8 @@ import (
 	"tenaq/redrive"
 )
 
-// A service that brings the dead letters of orders back, ten at a time at most, until it is told to
-// stop.
+// A service that brings the dead letters of orders back, ten at a time at most, until it is
+// stopped.
 func ExampleNew() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

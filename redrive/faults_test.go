@@ -261,7 +261,7 @@ func TestOneStep(t *testing.T) {
 					})
 					d := r.redriver(nil)
 					_, err := d.Step(t.Context())
-					// Where the answer is lost, the worker may end the message before the redriver
+					// If the answer is lost, the worker may end the message before the redriver
 					// asks where it is.
 					failed := fault == sqstest.Dropped || fault == sqstest.Broken
 					if failed != (err != nil) && fault != sqstest.Unanswered {

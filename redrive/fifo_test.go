@@ -172,8 +172,8 @@ func TestGroupGoesOnWithoutItsHead(t *testing.T) {
 	})
 }
 
-// Where a redriver may not send to the dead-letter queue a group whose message failed stands still,
-// and the others go on.
+// If a redriver may not send to the dead-letter queue, a group whose message failed stops, and the
+// others continue.
 func TestGroupsGoOnWithoutPermission(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)

@@ -287,8 +287,8 @@ func TestCrashBetweenCalls_FB9_FB18(t *testing.T) {
 	}
 }
 
-// Usual: on a FIFO queue every send fails, for want of a group or because of a delay. Ours: the
-// group stays, its messages go one at a time, in order, each when the one before it is settled.
+// Usual: on a FIFO queue every send fails, because it has no group or because it has a delay. Ours:
+// the group stays, its messages go one at a time, in order, each when the one before it is settled.
 func TestFIFO_FB10(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)

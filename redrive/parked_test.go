@@ -20,7 +20,7 @@ import (
 	"tenaq/redrive"
 )
 
-// After the shipper was mended, what it had refused goes back to work.
+// After the shipper was fixed, the messages that it had refused go back to work.
 func ExampleParkingLot() {
 	ctx := context.Background()
 	cfg, err := config.LoadDefaultConfig(ctx)
@@ -55,8 +55,7 @@ func ExampleParkingLot() {
 	}
 }
 
-// Of a message group no more than ten can be seen at once, and what is seen is given back in its
-// order.
+// At most ten messages of a group can be seen at once, and they are given back in their order.
 func TestParkedListFIFO(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		for i := range 15 {
@@ -159,8 +158,8 @@ func TestParkedList(t *testing.T) {
 	})
 }
 
-// A released message is the same work, begins anew, and has lost nothing. On a tenaq server, it
-// moves in one step. [NACK-21]
+// A released message is the same work, starts from its first attempt, and has lost nothing. On a
+// tenaq server, it moves in one step. [NACK-21]
 func TestParkedRelease(t *testing.T) {
 	for i, suffix := range []string{"", ".fifo", "", ".fifo"} {
 		inBubble(t, suffix, func(t *testing.T, r *rig) {

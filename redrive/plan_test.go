@@ -171,7 +171,7 @@ func TestMoot(t *testing.T) {
 	}
 }
 
-// Paused is paused, also for what was begun and for what is to be parked.
+// A pause applies to everything, also to work in progress and to messages that would be parked.
 func TestPauseHoldsAll(t *testing.T) {
 	p, s := sent(t, 1)
 	s.Paused = "by somebody"

@@ -322,8 +322,7 @@ func TestFewNeedWhatIsDown(t *testing.T) {
 	}
 }
 
-// Poison of which there is more than a little looks as if something were down, and is parked after
-// a day.
+// A larger amount of poison looks like an outage, and is parked after a day.
 func TestMuchPoison(t *testing.T) {
 	w := newWorld(t, proof.Seed(t))
 	w.live = func(time.Time) int { return 2 }

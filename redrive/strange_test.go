@@ -73,8 +73,8 @@ func (noListing) ListDeadLetterSourceQueues(
 	return nil, errors.New("AccessDenied")
 }
 
-// Where it is unknown whether a policy names the queue, its messages are held one by one: a real
-// dead letter behind others is redriven.
+// If it is unknown whether a policy names the queue, its messages are held one by one: a real dead
+// letter behind others is redriven.
 func TestNotDeadLettersUnknown(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		in := &sqs.SendMessageInput{QueueUrl: &r.dead, MessageBody: aws.String("order-17")}

@@ -90,8 +90,8 @@ func TestBatcherGathers(t *testing.T) {
 	})
 }
 
-// What fills a request does not wait for the one under way; what does not fill one waits until that
-// has ended, or for gatherMax.
+// A full batch does not wait for the request in progress; a smaller one waits until that has ended,
+// or for gatherMax.
 func TestBatcherWaits(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -90,7 +90,7 @@ func (l *library) wantDead(pointer, reason string) {
 
 var errAway = errors.New("no route to the store")
 
-// away makes the store fail until it is told otherwise.
+// away makes the store fail until the test says otherwise.
 func (l *library) away() (back func()) {
 	l.bodies.SetFault(func(_ context.Context, operation, _ string) error {
 		if operation == "get" {
@@ -241,7 +241,7 @@ func TestBodyIsMissing(t *testing.T) {
 	})
 }
 
-// Where the key is in the body, the work of the message is unknown without it.
+// If the key is in the body, the work of the message is unknown without the body.
 func TestBodyIsMissingAndHasTheKey(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		pointer := l.lose("a")
@@ -429,7 +429,7 @@ func TestLeaseIsLostDuringFetch(t *testing.T) {
 	})
 }
 
-// Of a batch those are handled whose bodies are there.
+// In a batch, the messages whose bodies are there are handled.
 func TestBatchWithMissingBodies(t *testing.T) {
 	withBodies(t, "", func(t *testing.T, l *library) {
 		cfg := l.config(nil)

@@ -13,7 +13,8 @@ import (
 	"tenaq/worker"
 )
 
-// What contradicts itself is refused before anything is received, with what to do.
+// A contradictory configuration is refused before anything is received, and the error says what to
+// do.
 func TestNewRefuses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for want, change := range map[string]func(*worker.Config){
@@ -45,7 +46,7 @@ func TestNewRefuses(t *testing.T) {
 	})
 }
 
-// What does not fit the queue is refused when the worker starts.
+// A configuration that does not fit the queue is refused when the worker starts.
 func TestRunRefuses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		fifo := r.server.Queue(t, "other.fifo")
@@ -137,7 +138,7 @@ func TestHeadroom(t *testing.T) {
 	})
 }
 
-// A worker that is told to end while it looks at its queue ends without a complaint.
+// A worker that is stopped while it checks its queue ends without an error.
 func TestEndsAtStart(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, url := range []string{r.url, r.url + "-gone"} {

@@ -28,7 +28,7 @@ func (w *Worker) claim(d *delivery) facts {
 		note.Memo = w.cfg.Memo(d.Message)
 	}
 	if n := len(note.Memo); n > claims.MemoMax {
-		return facts{invalid: fmt.Errorf("its memo has %d bytes, %d are allowed: store it elsewhere and its name in the memo",
+		return facts{invalid: fmt.Errorf("its memo has %d bytes, and %d are allowed: store it elsewhere and its name in the memo",
 			n, claims.MemoMax)}
 	}
 	return w.acquire(d, note)

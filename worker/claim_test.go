@@ -156,8 +156,8 @@ func TestLedgerDown(t *testing.T) {
 	})
 }
 
-// Completion that cannot be written is tried for as long as the claim lasts; the work is not lost,
-// and who comes next is told that its holder was.
+// A completion that cannot be written is retried while the claim lasts. The work is not lost, and
+// the next holder learns that the previous one was.
 func TestLedgerDownAtTheEnd(t *testing.T) {
 	for _, lasts := range []time.Duration{20 * time.Second, 10 * time.Minute} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
@@ -288,7 +288,7 @@ func TestDiesWhileBurying(t *testing.T) {
 	}
 }
 
-// Without a ledger the queue counts, and messages are handled all the same.
+// Without a ledger, the queue counts attempts, and messages are handled all the same.
 func TestWithoutLedger(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -328,7 +328,7 @@ func TestDeadLetteredTwice(t *testing.T) {
 	})
 }
 
-// Without a dead-letter queue what fails is tried on, ever less often.
+// Without a dead-letter queue, failed messages are retried less and less often.
 func TestNoDeadLetterQueue(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.url = r.server.Queue(t, "alone")
@@ -371,8 +371,8 @@ func TestHandlerCompletes(t *testing.T) {
 	}
 }
 
-// A handler that can do no work uses up neither an attempt nor receives, of which a queue allows
-// few. When it can work again everything is done.
+// A handler that cannot work uses up neither attempts nor receives, although a queue allows few of
+// these. When it can work again, everything is done.
 func TestUnavailable(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 50 {
@@ -429,7 +429,7 @@ func TestUnavailableDrains(t *testing.T) {
 	})
 }
 
-// Of a batch of which some can be handled the rest is given back.
+// If only some messages of a batch can be handled, the rest are given back.
 func TestUnavailableInBatch(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

@@ -8,8 +8,8 @@ import (
 	"tenaq/worker"
 )
 
-// A worker that is told to stop lets handlers finish, gives back at once what none has begun, and
-// receives no more.
+// A worker that is stopped lets handlers finish, gives back at once the messages that none has
+// begun, and receives no more.
 func TestDrain(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "b", "c"} {
@@ -35,7 +35,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// A handler that takes too long to end is told to; that is no attempt.
+// The context of a handler that takes too long to end is cancelled; this does not count as an
+// attempt.
 func TestDrainInterrupts(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -71,7 +72,7 @@ func TestDrainIdle(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %v", took)
 		}
-		// The poll is gone from the server too: what comes now is to be had by others.
+		// The poll is gone from the server too: messages that arrive now go to others.
 		r.send("a")
 		r.receive(r.url)
 	})

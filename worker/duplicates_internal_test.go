@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is known about a duplicate goes with its pause, however long the holder works.
+// Knowledge about a duplicate ends with its pause, however long the holder works.
 func TestDuplicatesForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d duplicates

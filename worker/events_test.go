@@ -12,8 +12,8 @@ import (
 	"tenaq/worker"
 )
 
-// Who counts hears of every answer of the ledger once, and which failures no other attempt would
-// have mended.
+// The events report every answer of the ledger once, and say which failures another attempt could
+// not have fixed.
 func TestClaimed(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		var down atomic.Bool

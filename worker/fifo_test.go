@@ -77,7 +77,7 @@ func TestLaneAfterDeadLetter(t *testing.T) {
 	})
 }
 
-// What was received behind a message that is not settled does not wait for the end of a lease.
+// Messages that were received after one that is not settled do not wait for the end of a lease.
 func TestRestOfLaneIsGivenBack(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "b", "c"} {

@@ -107,9 +107,9 @@ func TestDeadLetterBroughtBack_FA9(t *testing.T) {
 	})
 }
 
-// Usual: one group for everything stands still behind one bad file, for three visibility timeouts
-// of an hour. Ours: it stands still for three attempts and the pauses between them, and with a
-// group for each file not at all.
+// Usual: one group for everything is blocked by one bad file, for three visibility timeouts of an
+// hour. Ours: it is blocked for three attempts and the pauses between them, and with one group for
+// each file not at all.
 func TestBadFileHoldsOnlyItsGroup_FA13(t *testing.T) {
 	for _, groups := range []string{"one", "each"} {
 		inBubble(t, ".fifo", func(t *testing.T, r *rig) {
@@ -221,8 +221,9 @@ func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	})
 }
 
-// Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the handler
-// is told at once, with the cause, by its own clock if the store does not answer.
+// Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the context
+// of the handler ends at once, with the cause; if the store does not answer, the handler's own
+// clock ends it.
 func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

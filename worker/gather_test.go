@@ -21,7 +21,8 @@ func (q slowQueue) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessage
 	return q.SQS.DeleteMessageBatch(ctx, in, options...)
 }
 
-// What was handled together is deleted together, and so is what happens to end together.
+// Messages that were handled together are deleted together, and so are messages that happen to end
+// together.
 func TestDeletesAreGathered(t *testing.T) {
 	for name, handler := range map[string]worker.Handler{
 		"one by one": worker.HandlerFunc(func(context.Context, *worker.Message) error { return nil }),

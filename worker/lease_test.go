@@ -162,7 +162,7 @@ func TestRenewalsFail(t *testing.T) {
 	})
 }
 
-// Who takes the message away is noticed at the next renewal.
+// If another worker takes the message away, the next renewal notices.
 func TestHandleStale(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")
@@ -228,7 +228,8 @@ func TestPrefetchedAreRenewed(t *testing.T) {
 	})
 }
 
-// A handler that hangs is told, and what it began is another worker's when it does not listen.
+// The context of a handler that hangs is cancelled. If the handler ignores that, its work goes to
+// another worker.
 func TestTimeout(t *testing.T) {
 	for _, listens := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T, r *rig) {

@@ -99,7 +99,7 @@ func (m *Message) TakenOver() *claims.Entry {
 // is not recorded; a handler that still returns nil has done its work without a result.
 func (m *Message) SetResult(result []byte) error {
 	if len(result) > claims.ResultMax {
-		return fmt.Errorf("a result of %d bytes, %d are allowed: store it elsewhere and its name in the result", len(result), claims.ResultMax)
+		return fmt.Errorf("a result has %d bytes, and %d are allowed: store it elsewhere and its name in the result", len(result), claims.ResultMax)
 	}
 	m.result.Store(&result)
 	return nil
@@ -176,7 +176,7 @@ func (w *Worker) name(m *Message, t trail.Trail) (err error) {
 		return err
 	}
 	if len(m.Key) > trail.KeyMax {
-		return fmt.Errorf("its key has %d bytes, %d are allowed: use a hash of it", len(m.Key),
+		return fmt.Errorf("its key has %d bytes, and %d are allowed: use a hash of it", len(m.Key),
 			trail.KeyMax)
 	}
 	return records.CheckKey(m.Key)

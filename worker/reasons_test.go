@@ -123,7 +123,7 @@ func TestMovedOnce(t *testing.T) {
 	}
 }
 
-// What the server refuses to move, the worker sends and deletes. [NACK-17]
+// If the server refuses to move a message, the worker sends and deletes it. [NACK-17]
 func TestMoveIsRefused(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a")

@@ -12,8 +12,8 @@ import (
 	"tenaq/worker"
 )
 
-// What the ledger can never record is a dead letter with a reason at once. The ledger is not to
-// blame, so nothing else waits for it.
+// A message whose work the ledger can never record becomes a dead letter at once, with a reason.
+// The ledger is not to blame, so nothing else waits for it.
 func TestUnrecordable(t *testing.T) {
 	for _, test := range []struct {
 		name, key string

@@ -38,7 +38,7 @@ func handler(p provider) worker.Handler {
 	})
 }
 
-// A unit test of a handler, as it stands in a test function.
+// A unit test of a handler, as in a test function.
 func Example() {
 	var t *testing.T // the parameter of the test function
 	p := make(provider)

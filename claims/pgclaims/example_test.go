@@ -16,9 +16,9 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// placeOrder does a piece of work: it charges a card, writes the order, and has a mail sent. When
-// messages of package worker say what is to be done, package worker/pginbox has all of it but the
-// work.
+// placeOrder does a piece of work: it charges a card, writes the order, and has a mail sent. If the
+// work arrives in messages to package worker, package worker/pginbox does everything except the
+// work itself.
 func placeOrder(ctx context.Context, db pgclaims.Beginner, ledger *claims.Ledger, order string) error {
 	claim, err := ledger.Acquire(ctx, order)
 	if errors.Is(err, claims.Done) {

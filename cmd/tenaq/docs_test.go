@@ -20,7 +20,7 @@ var (
 )
 
 // Every command of tenaq that the documentation shows in a block exists, with its flags and as many
-// arguments: it would parse as it stands there.
+// arguments: it would parse as it is written there.
 func TestCommandsOfDocs(t *testing.T) {
 	root := os.DirFS("../..")
 	commands, pages := 0, 0

@@ -24,8 +24,8 @@ import (
 	"tenaq/outbox"
 )
 
-// What examples/monitoring has are alarms and a dashboard. An alarm on a metric that is not there
-// never rings, and nobody notices: so all that they name has to be in the tables.
+// examples/monitoring has alarms and a dashboard. An alarm on a metric that does not exist never
+// fires, and nothing shows that. So every metric that they name must be in the tables.
 
 func monitoringFile(t *testing.T, name string) []byte {
 	t.Helper()
@@ -272,7 +272,7 @@ type emptyOutbox struct{ outbox.Box }
 
 func (emptyOutbox) Stats(context.Context) (outbox.Stats, error) { return outbox.Stats{}, nil }
 
-// What is told is in the form that Prometheus reads.
+// The metrics have the format that Prometheus reads.
 func TestPromtoolReads(t *testing.T) {
 	promtool := findPromtool(t)
 	for name, write := range map[string]func(*metric.Writer){

@@ -38,8 +38,7 @@ func runOutboxScripts(t *testing.T, address func(*testscript.Env) string) {
 	})
 }
 
-// A relay that is told to stop lets the request end that is under way, and writes down what came of
-// it.
+// A relay that is stopped lets the request in progress finish, and records its outcome.
 func TestOutboxDrains(t *testing.T) {
 	arrived, goOn := make(chan bool), make(chan bool)
 	queue := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

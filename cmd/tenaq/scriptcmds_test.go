@@ -41,7 +41,8 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // register sends a message with package producer, with its registration in records.db: register
-// QUEUE KEY BODY. With ! nobody listens where it is sent to, so it remains registered.
+// QUEUE KEY BODY. With !, no server listens at the queue's address, so the message remains
+// registered.
 func register(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("usage: [!] register QUEUE KEY BODY")

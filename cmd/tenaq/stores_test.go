@@ -72,7 +72,7 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	wantExecute(t, cli.ExitOK, "are up to date", "records", "init")
 	wantExecute(t, cli.ExitOK, "no claims in table work.records", "claims", "list")
 
-	// Who may not make tables hears who can.
+	// A user who may not create tables learns from the error who can.
 	var role string // of its own: roles belong to the server, which other tests use
 	if err := conn.QueryRow(t.Context(), "SELECT 'guest_of_' || current_database()").Scan(&role); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestOpenMakesTheTables(t *testing.T) {
 	}
 }
 
-// Records hold messages, which are nobody else's business.
+// Records contain messages, so other users must not be able to read them.
 func TestStateDirectoryIsPrivate(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("TENAQ_RECORDS", "")

@@ -50,7 +50,7 @@ func TestHelp(t *testing.T) {
 }
 
 // TestCommandsOfNotices checks that the commands exist that a notice tells people to use, with
-// these flags and as many arguments: nobody wants to find out at night.
+// these flags and as many arguments: an operator must not find out at night that one does not work.
 func TestCommandsOfNotices(t *testing.T) {
 	all := monitor.ShippedCommands("orders-dlq", "http://127.0.0.1:9999")
 	if len(all) < 10 {

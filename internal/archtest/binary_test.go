@@ -13,7 +13,7 @@ import (
 // DynamoDB 1.0. Clusters take 2.1 MB, most of it Raft and what it imports.
 const binaryMax = 46_000_000
 
-// bloat is a function that calls methods by names which nobody knows before the program runs. When
+// bloat is a function that calls methods by names that are known only when the program runs. When
 // it is linked, so are all exported methods of all types, used or not: some 7 MB, mostly of the AWS
 // clients.
 const bloat = "text/template.(*state).evalField"

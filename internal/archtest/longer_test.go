@@ -33,7 +33,7 @@ func named(makefile *file, variable string) (dirs []string, found bool) {
 	return nil, false
 }
 
-// longerList names the tests of which make whole runs a longer form than make race, one in a line.
+// longerList names the tests that make whole runs in a longer form than make race, one per line.
 const longerList = "test/longer.txt"
 
 const writeLonger = "go test ./internal/archtest -run TestLonger -rewrite"

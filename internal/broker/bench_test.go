@@ -55,7 +55,8 @@ func BenchmarkLives(b *testing.B) {
 					b.Errorf("send: %v", err)
 					return
 				}
-				// Whoever has sent finds a message: nobody receives more than he has sent.
+				// Every client that has sent finds a message: no client receives more than it has
+				// sent.
 				res := receiveOp("orders", 0)
 				if err := r.Do(ctx, res); err != nil || len(res.Messages) != 1 {
 					b.Errorf("receive: %d messages, %v", len(res.Messages), err)

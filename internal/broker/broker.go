@@ -123,8 +123,8 @@ type Broker struct {
 	requests requestPool
 	// The time of the turn under way. It is one for the whole turn, so that a receive cannot find
 	// what the poll in front of it could not find a moment before. [CLOCK-2, POLL-9]
-	now  int64
-	hold bool // expiry
+	now          int64
+	expiryPaused bool
 
 	intake   intake
 	polls    polls
@@ -159,21 +159,21 @@ func New(cfg Config) (*Broker, error) {
 	var seed [32]byte
 	rand.Read(seed[:])
 	b.random = randv2.NewChaCha8(seed)
-	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp(), b.engine.HeldUntil())
+	b.clock = newClock(cfg.Wall, cfg.TimeScale, b.engine.LastStamp(), b.engine.ExpiryPausedUntil())
 	if !cfg.Applied.IsZero() {
 		slack := takeOverSlack
 		if b.engine.IsClean() {
 			slack = 0 // and no grace
 		}
 		b.clock.takeOver(b.engine.LastStamp(), time.Since(cfg.Applied), slack,
-			b.engine.HeldUntil())
+			b.engine.ExpiryPausedUntil())
 	}
 	b.intake.max = cfg.QueueMax
 	b.polls.init()
 	b.stir = b.polls.stir
 	b.tick()
 	b.inform(&engine.Start{Grace: cfg.Grace.Milliseconds()})
-	b.noteHold()
+	b.notePause()
 	if wait := b.engine.Commit(); wait != nil {
 		if err := wait(); err != nil {
 			return nil, err
@@ -454,7 +454,7 @@ func (b *Broker) turn() *turn {
 	taken, draining := b.intake.take(b.cfg.TurnMax)
 	b.draining = b.draining || draining
 	b.tick() // after everything that was taken has arrived
-	b.noteHold()
+	b.notePause()
 	b.keepHouse(len(taken) > 0)
 	todo := slices.Concat(b.again, taken) // none may overtake one that was put off [POLL-9]
 	b.again = nil
@@ -493,21 +493,22 @@ func (b *Broker) submitAll(t *turn, requests []*request) (others []*request) {
 }
 
 // tick looks at the clock.
-func (b *Broker) tick() { b.now, b.hold = b.clock.look() }
+func (b *Broker) tick() { b.now, b.expiryPaused = b.clock.look() }
 
-// HeldAtStart returns until when expiry was held when the broker was opened, zero when it was not.
-// It is asked before Run.
-func (b *Broker) HeldAtStart() time.Time {
-	if !b.hold {
+// ExpiryPausedUntil returns when expiry resumes if it was paused when the broker was opened, and
+// zero if it was not. Call it before Run.
+func (b *Broker) ExpiryPausedUntil() time.Time {
+	if !b.expiryPaused {
 		return time.Time{}
 	}
-	return time.UnixMilli(b.clock.heldUntil.Milliseconds())
+	return time.UnixMilli(b.clock.pausedUntil.Milliseconds())
 }
 
-// noteHold stores until when expiry is held, for the next start. [CLOCK-8]
-func (b *Broker) noteHold() {
-	if until := b.clock.heldUntil.Milliseconds(); b.hold && until != b.engine.HeldUntil() {
-		b.inform(&engine.Hold{Until: until})
+// notePause stores when paused expiry resumes, for the next start. [CLOCK-8]
+func (b *Broker) notePause() {
+	until := b.clock.pausedUntil.Milliseconds()
+	if b.expiryPaused && until != b.engine.ExpiryPausedUntil() {
+		b.inform(&engine.PauseExpiry{Until: until})
 	}
 }
 
@@ -577,7 +578,8 @@ func (b *Broker) letPass(t *turn, r *request, name engine.QueueName) bool {
 
 // apply stamps an operation and applies it.
 func (b *Broker) apply(op engine.Op) error {
-	c := engine.Command{Now: b.now, HoldExpiry: b.hold, NoHistory: b.noSpace.Load(), Op: op}
+	c := engine.Command{Now: b.now, ExpiryPaused: b.expiryPaused,
+		NoHistory: b.noSpace.Load(), Op: op}
 	binary.LittleEndian.PutUint64(c.Seed[:8], b.random.Uint64())
 	binary.LittleEndian.PutUint64(c.Seed[8:], b.random.Uint64())
 	err := b.engine.Apply(c)

@@ -31,16 +31,16 @@ type clock struct {
 	wall  func() time.Time
 	scale float64 // broker time passes this many times as fast
 
-	looked    time.Time     // monotonic reading of the last look
-	now       time.Duration // broker time of the last look, since the Unix epoch
-	wallThen  time.Duration // the wall clock at the last look
-	heldUntil time.Duration // broker time
+	looked      time.Time     // monotonic reading of the last look
+	now         time.Duration // broker time of the last look, since the Unix epoch
+	wallThen    time.Duration // the wall clock at the last look
+	pausedUntil time.Duration // of expiry, in broker time
 }
 
 // newClock starts broker time at the wall clock, or at the last stamp if that is later. [CLOCK-9]
-// HeldUntil, in Unix milliseconds, continues an earlier hold of expiry. The hold begins again if
-// the wall clock was set back since the stamp, or is far ahead of it. [CLOCK-6, CLOCK-8]
-func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clock {
+// PausedUntil, in Unix milliseconds, continues an earlier pause of expiry. The pause begins again
+// if the wall clock was set back since the stamp, or is far ahead of it. [CLOCK-6, CLOCK-8]
+func newClock(wall func() time.Time, scale float64, stamp, pausedUntil int64) *clock {
 	c := &clock{wall: wall, scale: scale, looked: time.Now()}
 	c.wallThen = time.Duration(wall().UnixNano())
 	last := time.Duration(stamp) * time.Millisecond
@@ -49,13 +49,13 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 		return c
 	}
 	anew := c.now + steadyFor
-	switch held := heldUntil != 0; {
-	case c.now-last > jumpMax, held && last-c.wallThen > surprise:
-		c.heldUntil = anew
-	case held && heldUntil < anew.Milliseconds():
-		c.heldUntil = time.Duration(heldUntil) * time.Millisecond
-	case held:
-		c.heldUntil = anew // the store does not say until when
+	switch paused := pausedUntil != 0; {
+	case c.now-last > jumpMax, paused && last-c.wallThen > surprise:
+		c.pausedUntil = anew
+	case paused && pausedUntil < anew.Milliseconds():
+		c.pausedUntil = time.Duration(pausedUntil) * time.Millisecond
+	case paused:
+		c.pausedUntil = anew // the store does not say until when
 	}
 	return c
 }
@@ -63,20 +63,20 @@ func newClock(wall func() time.Time, scale float64, stamp, heldUntil int64) *clo
 // takeOver starts broker time where the leader on another machine left it: at its last stamp, and
 // since later, when this machine got that. Where the wall clock of this machine is ahead, broker
 // time gains slack at once and follows the rest slowly. Otherwise messages would be delivered
-// before their visibility timeout by the difference between two clocks. Expiry that was held stays
-// held.
-func (c *clock) takeOver(stamp int64, since, slack time.Duration, heldUntil int64) {
+// before their visibility timeout by the difference between two clocks. Expiry that was paused
+// stays paused.
+func (c *clock) takeOver(stamp int64, since, slack time.Duration, pausedUntil int64) {
 	if stamp == 0 {
 		return // no leader has written yet
 	}
 	last := time.Duration(stamp) * time.Millisecond
 	c.now = max(last, min(c.wallThen, last+since+slack))
-	heldUntil = min(heldUntil, (c.now + steadyFor).Milliseconds())
-	c.heldUntil = time.Duration(heldUntil) * time.Millisecond
+	pausedUntil = min(pausedUntil, (c.now + steadyFor).Milliseconds())
+	c.pausedUntil = time.Duration(pausedUntil) * time.Millisecond
 }
 
 // look returns broker time in Unix milliseconds and whether expiry has to wait.
-func (c *clock) look() (now int64, hold bool) {
+func (c *clock) look() (now int64, paused bool) {
 	mono := time.Now()
 	passed := max(0, mono.Sub(c.looked))
 	c.looked = mono
@@ -92,10 +92,10 @@ func (c *clock) look() (now int64, hold bool) {
 	c.now += passed
 	limit := passed / slewShare
 	c.now += min(max(wall-c.now, -limit), limit)
-	if frozen || stepped && c.now < c.heldUntil {
-		c.heldUntil = c.now + steadyFor // [CLOCK-6]
+	if frozen || stepped && c.now < c.pausedUntil {
+		c.pausedUntil = c.now + steadyFor // [CLOCK-6]
 	}
-	return c.now.Milliseconds(), c.now < c.heldUntil
+	return c.now.Milliseconds(), c.now < c.pausedUntil
 }
 
 // until returns how long to sleep until broker time reaches at. While the wall clock is behind,

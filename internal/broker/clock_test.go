@@ -11,7 +11,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// A wall is the clock of a machine that somebody sets. It runs with the bubble's.
+// A wall is the wall clock of a machine, which the test can set. It runs with the bubble's clock.
 type wall struct{ offset atomic.Int64 }
 
 func (w *wall) now() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
@@ -52,14 +52,14 @@ func TestClockFollowsSlowly(t *testing.T) {
 					const pause = time.Second
 					distance := w.now().Sub(time.UnixMilli(before))
 					time.Sleep(pause)
-					now, hold := c.look()
+					now, paused := c.look()
 					advance := time.Duration(now-before) * time.Millisecond
 					slewed := min(max(distance, -pause/slewShare), pause/slewShare)
 					if want := pause + slewed; advance < want-2*time.Millisecond || advance > want+2*time.Millisecond {
 						t.Fatalf("%v from the wall clock, broker time advanced by %v in %v, want %v", distance, advance, pause, want)
 					}
-					if hold {
-						t.Fatalf("expiry is held after a step, which broker time does not follow")
+					if paused {
+						t.Fatalf("expiry is paused after a step, which broker time does not follow")
 					}
 					before = now
 				}
@@ -97,14 +97,14 @@ func TestClockNeverDecreases(t *testing.T) {
 }
 
 // After a restart broker time begins with the wall clock, or with the last stamp when the wall
-// clock is behind it. Beyond an hour after the last stamp, expiry is held, for ten minutes of
+// clock is behind it. Beyond an hour after the last stamp, expiry is paused, for ten minutes of
 // broker time. [CLOCK-6, CLOCK-8, CLOCK-9]
 func TestClockAfterRestart(t *testing.T) {
 	const fresh = -1 // no stamp
 	for _, c := range []struct {
-		gap   time.Duration // from the last stamp to the wall clock at the start
-		start time.Duration // of broker time, after the last stamp
-		hold  bool
+		gap    time.Duration // from the last stamp to the wall clock at the start
+		start  time.Duration // of broker time, after the last stamp
+		paused bool
 	}{
 		{fresh, 0, false},
 		{0, 0, false},
@@ -127,23 +127,23 @@ func TestClockAfterRestart(t *testing.T) {
 					stamp = 0
 				}
 				clock := newClock(w.now, 1, stamp, 0)
-				now, hold := clock.look()
+				now, paused := clock.look()
 				want := stamp + c.start.Milliseconds()
 				if c.gap == fresh {
 					want = w.now().UnixMilli()
 				}
-				if now != want || hold != c.hold {
-					t.Fatalf("broker time began at %d, held %v; want %d, %v", now, hold, want, c.hold)
+				if now != want || paused != c.paused {
+					t.Fatalf("broker time began at %d, paused %v; want %d, %v", now, paused, want, c.paused)
 				}
 				for range 599 {
 					time.Sleep(time.Second)
-					if _, hold = clock.look(); hold != c.hold {
-						t.Fatalf("held is %v before ten minutes have passed, want %v", hold, c.hold)
+					if _, paused = clock.look(); paused != c.paused {
+						t.Fatalf("paused is %v before ten minutes have passed, want %v", paused, c.paused)
 					}
 				}
 				time.Sleep(steadyFor/slewShare + time.Second) // broker time may be the slower one
-				if _, hold = clock.look(); hold {
-					t.Errorf("expiry is still held after ten minutes")
+				if _, paused = clock.look(); paused {
+					t.Errorf("expiry is still paused after ten minutes")
 				}
 			})
 		})
@@ -151,7 +151,7 @@ func TestClockAfterRestart(t *testing.T) {
 }
 
 // A process that was frozen for more than an hour finds its monotonic clock that much later: time
-// has jumped, and expiry is held. [CLOCK-6]
+// has jumped, and expiry is paused. [CLOCK-6]
 func TestClockOfAFrozenProcess(t *testing.T) {
 	for frozen, want := range map[time.Duration]bool{
 		time.Minute:             false,
@@ -163,21 +163,21 @@ func TestClockOfAFrozenProcess(t *testing.T) {
 			c := newClock(newWall().now, 1, 0, 0)
 			before, _ := c.look()
 			time.Sleep(frozen)
-			now, hold := c.look()
-			if got := time.Duration(now-before) * time.Millisecond; got != frozen || hold != want {
-				t.Errorf("after %v broker time advanced by %v, held %v; want held %v", frozen, got, hold, want)
+			now, paused := c.look()
+			if got := time.Duration(now-before) * time.Millisecond; got != frozen || paused != want {
+				t.Errorf("after %v broker time advanced by %v, paused %v; want paused %v", frozen, got, paused, want)
 			}
 			time.Sleep(steadyFor)
-			if _, hold := c.look(); hold {
-				t.Errorf("after %v and ten minutes expiry is still held", frozen)
+			if _, paused := c.look(); paused {
+				t.Errorf("after %v and ten minutes expiry is still paused", frozen)
 			}
 		})
 	}
 }
 
-// Another jump while expiry is held begins the ten minutes anew, and so does a step of the wall
+// Another jump while expiry is paused restarts the ten minutes, and so does a step of the wall
 // clock: both say that time is not steady. [CLOCK-8]
-func TestClockHoldBeginsAnew(t *testing.T) {
+func TestClockPauseBeginsAnew(t *testing.T) {
 	disturb := map[string]func(w *wall){
 		"set forward": func(w *wall) { w.step(5 * time.Minute) },
 		"set back":    func(w *wall) { w.step(-5 * time.Minute) },
@@ -193,12 +193,12 @@ func TestClockHoldBeginsAnew(t *testing.T) {
 				disturb(w)
 				c.look()
 				time.Sleep(9 * time.Minute)
-				if _, hold := c.look(); !hold {
-					t.Errorf("expiry goes on nine minutes after the second surprise, want it held")
+				if _, paused := c.look(); !paused {
+					t.Errorf("expiry goes on nine minutes after the second surprise, want it paused")
 				}
 				time.Sleep(2 * time.Minute)
-				if _, hold := c.look(); hold {
-					t.Errorf("expiry is still held eleven minutes after the second surprise")
+				if _, paused := c.look(); paused {
+					t.Errorf("expiry is still paused eleven minutes after the second surprise")
 				}
 			})
 		})
@@ -216,8 +216,8 @@ func TestClockSmallSteps(t *testing.T) {
 			w.step(400 * time.Millisecond)
 			c.look()
 		}
-		if _, hold := c.look(); hold {
-			t.Errorf("expiry is held after eleven minutes with small steps, want it to go on")
+		if _, paused := c.look(); paused {
+			t.Errorf("expiry is paused after eleven minutes with small steps, want it to go on")
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (s *simulation) clients(r *rig, off <-chan struct{}, wait *sync.WaitGroup) 
 	}
 }
 
-// A client works on the queues and writes down what it is told.
+// A client works on the queues and records the answers.
 type client struct {
 	sim  *simulation
 	rig  *rig

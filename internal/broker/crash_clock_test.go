@@ -12,8 +12,8 @@ import (
 // clock that it judges.
 const (
 	slewed      = 20               // broker time gains or loses at most one part in so many [CLOCK-4]
-	holdAfter   = time.Hour        // a start that long after the last stamp holds expiry [CLOCK-6]
-	holdFor     = 10 * time.Minute // [CLOCK-8]
+	pauseAfter  = time.Hour        // a start that long after the last stamp pauses expiry [CLOCK-6]
+	pauseFor    = 10 * time.Minute // [CLOCK-8]
 	dayOfReturn = 4 * day          // retention of queues that were given none
 )
 
@@ -52,11 +52,11 @@ type era struct {
 	steps        []step
 	stamp, start time.Duration // by the store before the start, zero if it was empty; and at the start
 
-	real      bool          // the start is on disk; otherwise it may or may not be, and nothing else happened
-	unclean   bool          // the stop before it was surely not clean
-	clean     bool          // it surely was
-	grace     time.Duration // as configured
-	heldUntil time.Duration // until then expiry is held, at least
+	real        bool          // the start is on disk; otherwise it may or may not be, and nothing else happened
+	unclean     bool          // the stop before it was surely not clean
+	clean       bool          // it surely was
+	grace       time.Duration // as configured
+	pausedUntil time.Duration // expiry is paused at least until then
 }
 
 // A step is one setting of the wall clock.
@@ -135,7 +135,7 @@ func retentionOf(queue string) time.Duration {
 
 // mayHaveExpired says that a message may have been removed by some time of an era because its
 // retention was over: in that era or one before, broker time may have reached the end of it, and
-// may have left the ten minutes of a hold behind. Within an era both can only become true.
+// may have left the ten minutes of a pause behind. Within an era both can only become true.
 func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
 	over := h.sentFrom(m) + retentionOf(m.queue) - 2*time.Millisecond
 	for i := m.send.era; i <= in; i++ {
@@ -144,7 +144,7 @@ func (h *history) mayHaveExpired(m *sentMessage, in int, by time.Time) bool {
 		if i == in {
 			end = by
 		}
-		if _, latest := e.bounds(end); e.real && latest >= over && latest >= e.heldUntil {
+		if _, latest := e.bounds(end); e.real && latest >= over && latest >= e.pausedUntil {
 			return true
 		}
 	}
@@ -216,12 +216,12 @@ func (h *history) checkCount(c *counted) (problems []string) {
 	return problems
 }
 
-// trusted is the latest that time can be now as far as it is beyond doubt: while expiry is held,
+// trusted is the latest that time can be now as far as it is beyond doubt: while expiry is paused,
 // the time before.
 func (h *history) trusted() time.Duration {
 	e := h.eras[len(h.eras)-1]
 	_, latest := e.bounds(time.Now())
-	if latest < e.heldUntil {
+	if latest < e.pausedUntil {
 		return e.stamp
 	}
 	return latest
@@ -241,7 +241,7 @@ type keyedSend struct {
 
 // checkWindows finds second messages of one deduplication ID within the window that its first send
 // opened. The audit finds those as well, but not the ones that come of a jump: no window ends while
-// expiry is held. [DEDUP-12, DEDUP-23]
+// expiry is paused. [DEDUP-12, DEDUP-23]
 func checkWindows(sends []keyedSend) (problems []string) {
 	const window = 5*time.Minute - time.Second
 	opened, first := make(map[string]time.Duration), make(map[string]string)
@@ -271,15 +271,15 @@ func (h *history) begin(e *era) {
 		last := h.eras[n-1]
 		last.real = last.real || e.stamp == last.start && last.start > last.stamp
 		_, latest := last.bounds(last.ended)
-		switch held := last.real && latest < last.heldUntil; {
-		case held && sinceEpoch(e.began)+e.offset < e.stamp-surprise-time.Millisecond:
-			e.heldUntil = e.start + holdFor // the wall clock was set back
-		case held:
-			e.heldUntil = last.heldUntil
+		switch paused := last.real && latest < last.pausedUntil; {
+		case paused && sinceEpoch(e.began)+e.offset < e.stamp-surprise-time.Millisecond:
+			e.pausedUntil = e.start + pauseFor // the wall clock was set back
+		case paused:
+			e.pausedUntil = last.pausedUntil
 		}
 	}
-	if e.stamp > 0 && e.start-e.stamp > holdAfter {
-		e.heldUntil = e.start + holdFor
+	if e.stamp > 0 && e.start-e.stamp > pauseAfter {
+		e.pausedUntil = e.start + pauseFor
 	}
 	if e.real = !h.cut; h.cut {
 		e.ended = e.began

@@ -175,8 +175,8 @@ func (c *flowClient) send(queue string, sends []audit.Send) {
 	})
 }
 
-// receive returns what it got. An answer with a message of which nobody can say what it was counts
-// as none.
+// receive returns what it got. An answer that contains a message that cannot be identified counts
+// as no answer.
 func (c *flowClient) receive(queue string, visibility, wait int64) (got []*flowDelivery) {
 	op := &engine.ReceiveMessage{
 		Queue: named(queue), Max: number(1 + c.rng.Int64N(10)), Visibility: number(visibility), Wait: number(wait),
@@ -250,7 +250,7 @@ func (c *flowClient) pick(keep bool) *flowDelivery {
 	return d
 }
 
-// deleteOne deletes a message, unless it is one that nobody deletes.
+// deleteOne deletes a message, unless it is one that is never deleted.
 func (c *flowClient) deleteOne() {
 	d := c.pick(c.rng.IntN(4) == 0)
 	if d == nil {

@@ -93,8 +93,8 @@ func (m *machine) cut() {
 	close(m.off)
 }
 
-// isOff says that the power has been cut. What goes on then is a ghost, on a disk that nobody will
-// look at.
+// isOff says that the power has been cut. Whatever still runs then works on a disk that no one will
+// read.
 func (m *machine) isOff() bool { return m.sim.history.off() }
 
 // open opens the store on the machine's disk.

@@ -91,7 +91,7 @@ func (s *simulation) run(t *testing.T, seed uint64, crashes int) {
 	s.turnMax = []int{0, 1, 2, 16}[s.rng.IntN(4)]
 	s.patience = 4 * time.Second
 	if s.rng.IntN(4) == 0 {
-		s.patience = 2 * time.Minute // so that some holds come to their end while clients work
+		s.patience = 2 * time.Minute // so that some pauses of expiry end while clients work
 	}
 	most := 31 * year
 	if s.flows != nil {
@@ -199,8 +199,8 @@ func (s *simulation) start(m *machine, store kv.Store) *rig {
 		return nil
 	}
 	s.stop = stopUnclean
-	if e.heldUntil > 0 {
-		s.holds++
+	if e.pausedUntil > 0 {
+		s.pauses++
 	}
 	m.enter(working)
 	return r
@@ -326,16 +326,17 @@ func (s *simulation) checkSettings(r *rig) {
 	})
 }
 
-// drain receives everything that is left, once, after every timeout and any hold have ended.
+// drain receives everything that is left, once, after every timeout and any pause of expiry have
+// ended.
 func (s *simulation) drain(r *rig) {
 	if s.flows != nil {
 		s.flows.drain(r)
 		return
 	}
-	const late = holdFor - time.Minute // in a hold, if there is one
+	const late = pauseFor - time.Minute // while expiry is paused, if it is
 	time.Sleep(late)
 	s.countAll(r)
-	time.Sleep(holdFor*slewed/(slewed-1) - late + 3*time.Minute)
+	time.Sleep(pauseFor*slewed/(slewed-1) - late + 3*time.Minute)
 	for _, queue := range simulated {
 		expected := r.attribute(queue, "ApproximateNumberOfMessages")
 		if queue == "brief" && expected != "0" {

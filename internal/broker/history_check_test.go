@@ -184,20 +184,20 @@ func TestHistoryCheck(t *testing.T) {
 			t.deliver(m, 2, 0)
 			t.drain(m, 3)
 		}},
-		{"counted in a hold", "counted 0 messages in era 1, want at least 1", func(t *teller) {
+		{"counted in a pause", "counted 0 messages in era 1, want at least 1", func(t *teller) {
 			t.send("m")
 			t.restart(30*year, true)
 			t.count(0)
-			t.pass(holdFor)
+			t.pass(pauseFor)
 		}},
-		{"expired after a hold", "", func(t *teller) {
+		{"expired after a pause", "", func(t *teller) {
 			t.send("m")
 			t.restart(30*year, true)
 			t.count(1)
-			t.pass(holdFor)
+			t.pass(pauseFor)
 			t.count(0)
 		}},
-		{"delivered in a hold", "after its retention", func(t *teller) {
+		{"delivered in a pause", "after its retention", func(t *teller) {
 			m := t.send("m")
 			t.restart(30*year, true)
 			t.drain(m, 1)

@@ -325,7 +325,7 @@ func (b *sentBatch) check(h *history, i int) (problems []string) {
 			there++
 		}
 	}
-	// Where messages can go unseen, some that are not there may have been.
+	// If messages can leave unseen, some that are missing may have been there.
 	if b.messages[0].queue == "orders" && there != 0 && there != len(b.messages) {
 		problems = append(problems, fmt.Sprintf("batch %d of sends: %d of %d happened", i, there, len(b.messages)))
 	}

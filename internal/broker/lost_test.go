@@ -60,8 +60,8 @@ func TestLostCommit(t *testing.T) {
 	})
 }
 
-// A leader that is told that another one has taken over answers at once what it has not carried
-// out, and the rest when its outcome is known, which may be good.
+// A leader that learns that another node has taken over answers at once the requests that it has
+// not carried out. It answers the rest when their outcome is known; they may have succeeded.
 func TestAbandon(t *testing.T) {
 	for name, lost := range map[string]bool{"committed": false, "lost": true} {
 		t.Run(name, func(t *testing.T) {

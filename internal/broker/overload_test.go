@@ -12,7 +12,7 @@ import (
 	"tenaq/internal/kv"
 )
 
-// crowded runs f on a broker whose writer is busy and in whose line 100 requests have room. The
+// crowded runs f on a broker whose writer is busy and whose line has room for 100 requests. The
 // queue orders has 200 messages, half of which are in flight under the handles.
 func crowded(t *testing.T, f func(t *testing.T, r *rig, handles []engine.Handle, resume func())) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ func (r *rig) submit(op engine.Op) Pending {
 	return p
 }
 
-// An operation that is waited for for too short a time goes on, and somebody else is told its
-// answer, once.
+// If a caller stops waiting for an operation, the operation continues, and its answer is passed to
+// another function, once.
 func TestPendingThen(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		op := receiveOp("orders", 20)
@@ -48,7 +48,7 @@ func TestPendingThen(t *testing.T) {
 	})
 }
 
-// Who asks late is told all the same.
+// A caller that asks late gets the answer all the same.
 func TestPendingThenAfterAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		p := r.submit(&engine.DeleteQueue{Queue: named("nowhere")})
@@ -62,8 +62,8 @@ func TestPendingThenAfterAnswer(t *testing.T) {
 	})
 }
 
-// An answer that is there in time is that of Do, and what is abandoned is told nobody and is given
-// nothing. [POLL-10]
+// Do returns an answer that arrives in time. The answer of an abandoned operation goes to no one,
+// and the operation gets no messages. [POLL-10]
 func TestPendingWaitForAndAbandon(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		p := r.submit(receiveOp("orders", 20))

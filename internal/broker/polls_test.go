@@ -113,7 +113,7 @@ func TestPollFollowsChangedTimeout(t *testing.T) {
 	}
 }
 
-// Of a batch of changes, those to zero wake polls too. [POLL-7]
+// In a batch of visibility changes, those to zero wake polls too. [POLL-7]
 func TestPollWokenByBatchOfChanges(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")

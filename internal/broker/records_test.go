@@ -61,8 +61,8 @@ func TestRecordsAreSwept(t *testing.T) {
 	}
 }
 
-// While expiry is held because the clock is in doubt, no record expires. [REC-4]
-func TestHeldRecords(t *testing.T) {
+// While expiry is paused because the clock is in doubt, no record expires. [REC-4]
+func TestPausedRecords(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(putOp("claim", 0, time.Hour))
 		store := r.cfg.Store.(*kv.Memory)
@@ -75,14 +75,14 @@ func TestHeldRecords(t *testing.T) {
 		}
 		time.Sleep(9 * time.Minute)
 		if n, _ := countRecords(store); n != 1 {
-			t.Error("the record was removed while expiry is held")
+			t.Error("the record was removed while expiry is paused")
 		}
 		time.Sleep(2 * time.Minute)
 		if got := do(r, getOp("claim")).Record; got.Version != 0 {
-			t.Errorf("got %+v after the hold, want nothing", got)
+			t.Errorf("got %+v after the pause, want nothing", got)
 		}
 		if n, _ := countRecords(store); n != 0 {
-			t.Error("the record was not removed after the hold")
+			t.Error("the record was not removed after the pause")
 		}
 	})
 }

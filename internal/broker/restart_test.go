@@ -240,8 +240,8 @@ func TestStampsOnlyWhileInFlight(t *testing.T) {
 	})
 }
 
-// Expired messages of queues that nobody uses are removed, in any number, and then the server
-// rests. [RET-1]
+// Expired messages of unused queues are removed, however many there are, and then the server rests.
+// [RET-1]
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &gate{Store: kv.NewMemory()}

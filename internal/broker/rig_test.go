@@ -191,7 +191,7 @@ func changeOp(queue string, h engine.Handle, seconds int64) *engine.ChangeMessag
 	return &engine.ChangeMessageVisibility{Queue: named(queue), Handle: h, Timeout: number(seconds)}
 }
 
-// A call is an operation that somebody waits for.
+// A call is an operation that a caller waits for.
 type call struct {
 	r      *rig
 	cancel context.CancelFunc
@@ -204,7 +204,7 @@ type call struct {
 	after time.Duration // how long it took
 }
 
-// begin submits an operation and lets somebody else wait for its answer. Inside a bubble, the
+// begin submits an operation and lets another goroutine wait for its answer. Inside a bubble, the
 // operation has reached the broker and all that could be done at once has been done when begin
 // returns.
 func (r *rig) begin(op engine.Op) *call {

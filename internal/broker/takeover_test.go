@@ -35,9 +35,9 @@ func TestClockTakeOver(t *testing.T) {
 				w.step(c.wall)
 				clock := newClock(w.now, 1, stamp, 0)
 				clock.takeOver(stamp, c.since, takeOverSlack, 0)
-				now, hold := clock.look()
-				if now != want || hold {
-					t.Errorf("broker time is %d ms from what it should be, hold %v", now-want, hold)
+				now, paused := clock.look()
+				if now != want || paused {
+					t.Errorf("broker time is %d ms from what it should be, paused %v", now-want, paused)
 				}
 				time.Sleep(time.Minute)
 				later, _ := clock.look()
@@ -50,27 +50,27 @@ func TestClockTakeOver(t *testing.T) {
 	}
 }
 
-// A hold of the old leader goes on, and lasts no longer than one that begins now.
-func TestClockTakeOverHeld(t *testing.T) {
-	for _, c := range []struct{ held, want time.Duration }{
+// A pause of expiry under the old leader continues, and lasts no longer than one that begins now.
+func TestClockTakeOverPaused(t *testing.T) {
+	for _, c := range []struct{ left, want time.Duration }{
 		{0, 0}, {time.Minute, time.Minute}, {time.Hour, steadyFor}, {math.MaxInt64, steadyFor},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWall()
 			stamp, until := w.now().UnixMilli(), int64(math.MaxInt64)
-			switch c.held {
+			switch c.left {
 			case 0:
 				until = 0
 			case math.MaxInt64:
 			default:
-				until = w.now().Add(c.held).UnixMilli()
+				until = w.now().Add(c.left).UnixMilli()
 			}
 			w.step(time.Hour * 24)
 			clock := newClock(w.now, 1, stamp, until)
 			clock.takeOver(stamp, 0, takeOverSlack, until)
-			got := max(0, clock.heldUntil-time.Duration(stamp)*time.Millisecond)
+			got := max(0, clock.pausedUntil-time.Duration(stamp)*time.Millisecond)
 			if (got - c.want).Abs() > 2*time.Second {
-				t.Errorf("held for %v, want %v", got, c.want)
+				t.Errorf("paused for %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -1,9 +1,9 @@
 // Package child runs a tenaq server as a child process, for tests and demos that kill it.
 //
 // A Server keeps its address and its data directory through any number of deaths. It is ready when
-// it says so itself, which it does after it has answered a request. A server that ends when nobody
-// told it to is an error that carries the end of its log, because that is a finding and not an
-// accident of the test. What clients see meanwhile is theirs to judge.
+// it says so itself, which it does after it has answered a request. A server that ends unexpectedly
+// is an error that carries the end of its log, because it is a finding, not an accident of the
+// test. What clients see meanwhile is theirs to judge.
 //
 // A Cluster is several servers that form one cluster. It finds the one that leads, and tells when
 // all have the same rows.

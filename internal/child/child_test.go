@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestMain makes this program pass for a server when it is told to serve.
+// TestMain makes this program act as a server when its arguments say serve.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != "serve" {
 		os.Exit(m.Run())

@@ -48,7 +48,7 @@ func (f *ClientFlags) Register(cmd *cobra.Command) {
 func (f *ClientFlags) Resolve() (Endpoint, error) {
 	switch {
 	case f.AWS && f.EndpointURL != "" && f.EndpointURL != Amazon:
-		return Endpoint{}, Usagef("--aws and --endpoint-url=%s exclude each other", f.EndpointURL)
+		return Endpoint{}, Usagef("--aws and --endpoint-url=%s exclude each other; leave one out", f.EndpointURL)
 	case f.AWS:
 		return Endpoint{Origin: "--aws"}, nil
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// A denial is answered with what would lift it, and nobody is sent to look at credentials that are
-// good.
+// The error for a denial says what would allow the request. It does not send the user to check
+// credentials that are valid.
 func TestExplainDenial(t *testing.T) {
 	const user = "User: arn:aws:iam::000000000000:user/u is not authorized to perform: "
 	for _, tt := range []struct{ kind, message, want string }{

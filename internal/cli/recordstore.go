@@ -29,9 +29,9 @@ records must reach it:
   dynamodb:TABLE                 DynamoDB, with the credentials and the region
                                  of the AWS environment
 
-The default is the file records.db in the default data directory of "tenaq
-serve" if it exists, or if the queues are not on tenaq; else "server". Other
-users of a machine can read command lines: put a password into PGPASSWORD,
+The default is "server" if the queues are on tenaq, unless the default data
+directory of "tenaq serve" has a file records.db. Otherwise it is that file.
+Other users of a machine can read command lines: put a password into PGPASSWORD,
 ~/.pgpass or TENAQ_RECORDS.`
 
 type RecordsFlags struct {

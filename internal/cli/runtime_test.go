@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// Who says how many threads there are, or gives the process a part of the machine, is not
-// overruled.
+// If the user sets the number of threads, or limits the process to a part of the machine, that
+// setting is kept.
 func TestThreads(t *testing.T) {
 	for _, test := range []struct {
 		name                string
@@ -32,7 +32,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Who sets how the heap is collected decides alone.
+// If the user sets how the heap is collected, that setting is kept.
 func TestPaceGC(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		ballast := PaceGC(func(asked string) string {

@@ -122,7 +122,8 @@ func (r *cutRun) count() error {
 	return r.play(nil)
 }
 
-// play plays the story and gives what each chosen cut leaves to take, while the story stands still.
+// play plays the story and gives what each chosen cut leaves to take, while the story does not
+// continue.
 func (r *cutRun) play(take func(outage)) error {
 	disk := &cutDisk{fs: crashdisk.New()}
 	var (

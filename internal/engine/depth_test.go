@@ -73,11 +73,11 @@ var orders = engine.QueueName{Account: "000000000000", Name: "orders"}
 
 // A runner applies operations one turn at a time.
 type runner struct {
-	t    *testing.T
-	e    *engine.Engine
-	now  int64
-	hold bool // expiry
-	seed [16]byte
+	t            *testing.T
+	e            *engine.Engine
+	now          int64
+	expiryPaused bool
+	seed         [16]byte
 }
 
 func newRunner(t *testing.T, e *engine.Engine) *runner {
@@ -95,7 +95,7 @@ func (r *runner) do(op engine.Op) {
 	r.t.Helper()
 	r.seed[r.now%16]++
 	for {
-		err := r.e.Apply(engine.Command{Now: r.now, HoldExpiry: r.hold, Seed: r.seed, Op: op})
+		err := r.e.Apply(engine.Command{Now: r.now, ExpiryPaused: r.expiryPaused, Seed: r.seed, Op: op})
 		if err != nil && err != engine.ErrAgain {
 			r.t.Fatal(err)
 		}

@@ -71,9 +71,9 @@ type Command struct {
 	// [CLOCK-1]
 	Now int64
 
-	// HoldExpiry says that the clock is not trusted yet. Messages past their retention are then
+	// ExpiryPaused says that the clock is not trusted yet. Messages past their retention are then
 	// neither delivered nor removed.
-	HoldExpiry bool
+	ExpiryPaused bool
 
 	// NoHistory says that the disk is nearly full. Messages that end leave no outcome. [HIST-6]
 	NoHistory bool
@@ -123,8 +123,8 @@ type Engine struct {
 	rows rows
 	sys  system
 
-	now  int64
-	hold bool
+	now          int64
+	expiryPaused bool
 
 	noHistory bool
 
@@ -170,10 +170,10 @@ func (e *Engine) Apply(c Command) error {
 	if c.Now < e.now {
 		invariant.Fail("time went back from %d to %d", e.now, c.Now)
 	}
-	if c.HoldExpiry != (e.sys.HeldFrom != 0) {
-		e.noteHold(c.HoldExpiry)
+	if c.ExpiryPaused != (e.sys.HeldFrom != 0) {
+		e.notePause(c.ExpiryPaused)
 	}
-	e.now, e.hold, e.noHistory = c.Now, c.HoldExpiry, c.NoHistory
+	e.now, e.expiryPaused, e.noHistory = c.Now, c.ExpiryPaused, c.NoHistory
 	e.rows.boundary()
 	if err := c.Op.apply(e, &c); err != nil {
 		return err // not the nil *Error, which would be an error

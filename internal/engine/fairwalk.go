@@ -48,7 +48,7 @@ func (e *Engine) walkFair(q *queue, visit func(*message) verdict) (fresh int) {
 			w.close(l)
 			continue
 		}
-		if m.Expired(e.now, q.row.Attributes.Retention()) { // only while expiry is held [CLOCK-7]
+		if m.Expired(e.now, q.row.Attributes.Retention()) { // only while expiry is paused [CLOCK-7]
 			if w.past++; w.past > looksMax {
 				return w.taken
 			}

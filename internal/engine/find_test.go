@@ -23,7 +23,7 @@ func newFinder(t *testing.T) *finder {
 	return &finder{r, store}
 }
 
-// reopen begins anew with the store after change has rewritten its rows.
+// reopen starts again with the store after change has rewritten its rows.
 func (f *finder) reopen(change func(kv.Batch)) {
 	f.t.Helper()
 	b := f.store.NewBatch()

@@ -44,14 +44,14 @@ func (w *freshWindow) trim(limit int) {
 }
 
 // loadFresh makes sure that entry i of the fresh window is there, unless there are no more fresh
-// messages. While expiry is held, the window begins behind the expired messages, so that receives
+// messages. While expiry is paused, the window begins behind the expired messages, so that receives
 // do not walk through a backlog that they may not deliver. Receives then hand out messages that
 // come after others that stay fresh, and only the delivery row distinguishes the two.
 func (e *Engine) loadFresh(q *queue, i int) bool {
 	w := &q.fresh
 	for w.len() <= i {
 		from := max(w.end, q.st.Cursor)
-		if e.hold {
+		if e.expiryPaused {
 			from = max(from, e.firstUnexpired(q))
 		}
 		end := q.st.NextSeq

@@ -66,8 +66,8 @@ func TestGroupsCostNothing(t *testing.T) {
 	}
 }
 
-// While expiry is held, a receive walks neither through the groups whose first message has expired
-// nor through a queue full of messages that it has just moved into itself.
+// While expiry is paused, a receive walks neither through the groups whose first message has
+// expired nor through a queue full of messages that it has just moved into itself.
 // [CLOCK-7, FIFO-37, DLQ-37]
 func TestWalkPastIsBounded(t *testing.T) {
 	const window, looks = 100, 1000
@@ -90,7 +90,7 @@ func TestWalkPastIsBounded(t *testing.T) {
 		for i := range groups {
 			send(i)
 		}
-		r.now, r.hold = r.now+3_600_000, true
+		r.now, r.expiryPaused = r.now+3_600_000, true
 		send(groups)
 		store.rows = 0
 		if res := do(r, &engine.ReceiveMessage{Queue: queue, Max: some(10)}).Received; len(res.Messages) != 1 {

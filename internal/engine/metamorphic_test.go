@@ -13,9 +13,9 @@ import (
 const metamorphicSteps = 200
 
 // TestMetamorphic plays generated scripts in every combination of store, length of turns, size of
-// windows, and stops of the server. All have to answer as the first one does, to the byte, and to
-// leave the same rows, which agree with each other. There is no model in this: nobody has to know
-// what the right answer is.
+// windows, and stops of the server. All must give exactly the same answers as the first, and leave
+// the same rows, which must be consistent. The test has no model: it does not need to know the
+// right answer.
 func TestMetamorphic(t *testing.T) {
 	playScripts(t, proof.Seed(t), proof.Count(1, 4, 8, 500), func(seed uint64) (enginetest.Played, *enginetest.Difference) {
 		return enginetest.Alike(seed, metamorphicSteps, everyVariant(seed), engine.Rows)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Who has made a survey and follows the news knows of every queue what another survey would tell,
-// whatever has left memory in between; and is told of no queue that nobody uses.
+// A caller that has made a survey and follows the news knows what another survey would report of
+// every queue, whatever has left memory in the meantime. The news never mentions unused queues.
 func TestNews(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))

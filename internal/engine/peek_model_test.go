@@ -10,15 +10,15 @@ import (
 	"tenaq/internal/work/extension"
 )
 
-// Somebody who looks at all queues after every command is noticed by nobody: the answers are those
-// of the model, to which nobody looks. What is seen is always what the counters say, in order and
-// once, and of a FIFO queue blocked is what stands behind a message of its group that cannot be
-// received. [PEEK-1, PEEK-2, PEEK-3, PEEK-4]
+// Peeking at all queues after every command changes no answer: the answers are those of the model,
+// where nothing peeks. A peek always shows what the counters say, in order and each message once.
+// On a FIFO queue, a message is blocked if an earlier message of its group cannot be received.
+// [PEEK-1, PEEK-2, PEEK-3, PEEK-4]
 //
 // A look is a use of the queue, though, and the first use after something has happened to the whole
 // server is what removes expired messages and gives the visibility grace. A server makes that use
 // by itself, in its rounds; here it is made by the steps alone, so those after which it matters are
-// left out: that expiry is held, and that the server stops uncleanly. [CLOCK-7, CLOCK-10] So are
+// left out: that expiry is paused, and that the server stops uncleanly. [CLOCK-7, CLOCK-10] So are
 // surveys, which tell whether a message that was purged had been found expired before, and
 // histories, which have expired messages in the order in which they were found [HIST-2], and holds,
 // which end when a dead letter that has expired is found in its queue. [HOLD-5]

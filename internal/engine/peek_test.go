@@ -242,8 +242,8 @@ func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 	}
 }
 
-// Where nearly all was deleted, a page walks over few of the places where nothing is left, and the
-// pages together show all that is. [PEEK-4, PEEK-5]
+// If nearly all messages were deleted, a page passes only a bounded number of empty places, and the
+// pages together show all remaining messages. [PEEK-4, PEEK-5]
 func TestPeekBetweenTheDeleted(t *testing.T) {
 	store := &counting{Store: kv.NewMemory()}
 	r := newRunner(t, engine.Open(store, peekConfig()))
@@ -285,8 +285,8 @@ func TestPeekBetweenTheDeleted(t *testing.T) {
 	}
 }
 
-// Of a FIFO queue the group of each message is looked at, which costs a bounded number of rows as
-// well. [PEEK-5]
+// On a FIFO queue, a peek also reads the group of each message. This costs a bounded number of rows
+// too. [PEEK-5]
 func TestPeekCostOfGroups(t *testing.T) {
 	q := engine.QueueName{Account: "1", Name: "q.fifo"}
 	for _, groups := range []int{1, 1000} {

@@ -131,9 +131,9 @@ func (e *Engine) unfresh(q *queue, m *row.Meta) {
 	switch {
 	case q.fifo():
 		q.uncountFresh(m.Seq)
-	case e.hold, q.fair != nil && m.Seq >= q.fair.From:
+	case e.expiryPaused, q.fair != nil && m.Seq >= q.fair.From:
 		// Messages before it stay fresh: of a fair queue, those of other groups; and while expiry
-		// is held, those that have expired, because a longer retention period that is set before
+		// is paused, those that have expired, because a longer retention period that is set before
 		// expiry goes on makes them receivable again. [CLOCK-7]
 		q.st.Mixed = max(q.st.Mixed, m.Seq+1)
 	default:

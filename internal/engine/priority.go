@@ -110,9 +110,9 @@ type dueWalk struct {
 	step  int64
 	taken [1 + row.LevelMax]int // entries of each level that were visited
 
-	// held, while expiry is held, has the entries of the levels, from 1 on, without those that
-	// expired before they were ever handed out: they would hide the others. [CLOCK-7]
-	held [][]entry[row.DueKind]
+	// unexpired, while expiry is paused, has the entries of the levels, from 1 on, without those
+	// that expired before they were ever handed out: they would hide the others. [CLOCK-7]
+	unexpired [][]entry[row.DueKind]
 }
 
 // A ranked is an entry of a level, and where it is in the order of receives.
@@ -124,10 +124,11 @@ type ranked struct {
 
 func (e *Engine) dueFrom(q *queue, step int64) (w dueWalk) {
 	w.step = step
-	if e.hold {
+	if e.expiryPaused {
 		lo := row.LastAt(e.now - q.row.Attributes.Retention()).Next()
 		for i := range q.levels {
-			w.held = append(w.held, q.levels[i].between(e, lo, row.LastAt(e.now), looksMax))
+			w.unexpired = append(w.unexpired,
+				q.levels[i].between(e, lo, row.LastAt(e.now), looksMax))
 		}
 	}
 	return w
@@ -154,9 +155,9 @@ func (w *dueWalk) first(e *Engine, q *queue) (found ranked, ok bool) {
 // next returns the next entry of the level i+1.
 func (w *dueWalk) next(e *Engine, q *queue, i int) (p row.Pos, ok bool) {
 	n := w.taken[i+1]
-	if w.held != nil {
-		if n < len(w.held[i]) {
-			return w.held[i][n].Pos, true
+	if w.unexpired != nil {
+		if n < len(w.unexpired[i]) {
+			return w.unexpired[i][n].Pos, true
 		}
 		return p, false
 	}

@@ -45,7 +45,7 @@ func (r *runner) take(n int64) []engine.Delivery {
 // Priorities are what the step says, to within five percent. With a step longer than any wait,
 // consumers that can take less than half of what is sent, of all levels alike, take the most urgent
 // messages alone. With a short one and a backlog, they take as many of each level as are sent, and
-// each level waits a step less than the one below. The order is that of a list that is sorted anew
+// each level waits a step less than the one below. The order is that of a list that is sorted again
 // for every receive. [EXT-46, EXT-47, EXT-48]
 func TestPrioritiesUnderLoad(t *testing.T) {
 	for _, test := range []struct {
@@ -169,14 +169,14 @@ func TestPriorityDepthCostsNothing(t *testing.T) {
 	}
 }
 
-// While expiry is held, urgent messages that have expired do not hide others, however many they
+// While expiry is paused, urgent messages that have expired do not hide others, however many they
 // are. [CLOCK-7, EXT-46]
 func TestExpiredPrioritiesHideNothing(t *testing.T) {
 	r := withPriorities(t, kv.NewMemory(), "14d")
 	for range 2_500 {
 		r.sendLevel(9)
 	}
-	r.hold = true
+	r.expiryPaused = true
 	r.now += (5 * 24 * time.Hour).Milliseconds()
 	r.sendLevel(1)
 	r.sendLevel(2)

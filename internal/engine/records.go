@@ -89,8 +89,8 @@ func (e *Engine) recordOf(n row.RecordName) *row.Record {
 	return nil
 }
 
-// showRecord returns a record as it is now: none if it has expired. While expiry is held, no record
-// expires. [REC-4]
+// showRecord returns a record as it is now: none if it has expired. While expiry is paused, no
+// record expires. [REC-4]
 func (e *Engine) showRecord(key string, r *row.Record) Record {
 	if r == nil || r.Expires != 0 && r.Expires <= e.trusted() {
 		return Record{}

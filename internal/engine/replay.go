@@ -294,7 +294,7 @@ func (r *replaying) live(lineage row.MessageID) bool {
 		if err != nil || q.row.Space != at.Space {
 			continue // it has fallen
 		}
-		if e.hold || !m.Expired(e.now, q.row.Attributes.Retention()) {
+		if e.expiryPaused || !m.Expired(e.now, q.row.Attributes.Retention()) {
 			return true
 		}
 		r.waits = q

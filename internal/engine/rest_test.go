@@ -7,8 +7,8 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// Queues that nobody uses leave memory after a while, and those who look after all queues do not
-// bring them back; what they have to remove from a queue they still remove.
+// Unused queues leave memory after a while. Housekeeping over all queues does not bring them back,
+// but still removes what it has to remove from them.
 func TestRest(t *testing.T) {
 	const queues = 700
 	r := newRig(t, Config{})

@@ -19,7 +19,7 @@ import (
 // segments that have no others.
 //
 // Every command on a queue first removes what has expired, in bounded steps. So no other code meets
-// an expired message, except while expiry is held. [RET-6, CLOCK-7]
+// an expired message, except while expiry is paused. [RET-6, CLOCK-7]
 
 // expirySteps bounds the work of one Apply: whole segments, or pieces of a segment.
 const (
@@ -142,7 +142,7 @@ func (e *Engine) expire(q *queue) (done bool) {
 		if q.past != nil && q.past.written-recorded > moveBytesMax {
 			return false
 		}
-		if e.hold || e.now < q.expiry {
+		if e.expiryPaused || e.now < q.expiry {
 			return true
 		}
 		next := e.now + retention
@@ -321,7 +321,7 @@ func (e *Engine) expirePiece(q *queue, id uint64, s *segment, retention int64) (
 }
 
 // firstUnexpired returns a number before which every message that is not in due has expired.
-// Receives need it while expiry is held.
+// Receives need it while expiry is paused.
 func (e *Engine) firstUnexpired(q *queue) uint64 {
 	retention := q.row.Attributes.Retention()
 	for id, s := range e.segments(q, q.st.Segment) {

@@ -39,8 +39,9 @@ func (e *Engine) IsClean() bool { return e.sys.Clean }
 // flight, and no stamps are needed.
 func (e *Engine) HiddenUntil() int64 { return e.sys.Hidden }
 
-// HeldUntil is until when expiry is held, as the store was last written; zero if it is not.
-func (e *Engine) HeldUntil() int64 { return e.sys.HeldUntil }
+// ExpiryPausedUntil is when paused expiry resumes, as the store was last written; zero if expiry is
+// not paused.
+func (e *Engine) ExpiryPausedUntil() int64 { return e.sys.HeldUntil }
 
 // hiddenSlack is how much later than necessary System.Hidden is set, in milliseconds. Under steady
 // traffic, the row is then written once in that time and not with every delivery.
@@ -53,18 +54,18 @@ func (e *Engine) noteHidden(at int64) {
 	}
 }
 
-// noteHold remembers since when expiry has been held.
-func (e *Engine) noteHold(held bool) {
+// notePause remembers since when expiry has been paused.
+func (e *Engine) notePause(paused bool) {
 	e.sys.HeldFrom, e.sys.HeldUntil, e.sys.dirty = 0, 0, true
-	if held {
+	if paused {
 		e.sys.HeldFrom = max(e.now, 1)
 	}
 }
 
-// trusted is the latest time that is certain: Now, or while expiry is held, the time before the
-// hold. No deduplication window ends by a clock that is in doubt. [DEDUP-23]
+// trusted is the latest time that is certain: Now, or while expiry is paused, the time before the
+// pause. No deduplication window ends by a clock that is in doubt. [DEDUP-23]
 func (e *Engine) trusted() int64 {
-	if e.hold {
+	if e.expiryPaused {
 		return e.sys.HeldFrom
 	}
 	return e.now
@@ -107,12 +108,12 @@ func (op *Stamp) apply(e *Engine, c *Command) *Error {
 	return nil
 }
 
-// Hold records until when expiry is held, so that a restart can continue the hold. It comes with
-// HoldExpiry. [CLOCK-8]
-type Hold struct{ Until int64 }
+// PauseExpiry records when paused expiry resumes, so that a restart can continue the pause. It
+// comes with ExpiryPaused. [CLOCK-8]
+type PauseExpiry struct{ Until int64 }
 
-func (op *Hold) apply(e *Engine, c *Command) *Error {
-	if c.HoldExpiry {
+func (op *PauseExpiry) apply(e *Engine, c *Command) *Error {
+	if c.ExpiryPaused {
 		e.sys.HeldUntil, e.sys.dirty = op.Until, true
 	}
 	return nil

@@ -149,7 +149,7 @@ func (e *Engine) loadPicked(q *queue, taken []picked) {
 	for _, m := range taken {
 		e.prepareLeave(q, m.message, leaving[m.Group])
 	}
-	if !q.fifo() && !e.hold {
+	if !q.fifo() && !e.expiryPaused {
 		// The window then has one that stays, if there is one, for the cursor to move to.
 		e.loadFresh(q, len(taken))
 	}
@@ -224,7 +224,7 @@ func (e *Engine) passRemoved(q *queue, taken []picked) {
 	})
 	w.entries = w.entries[:w.head+len(live)]
 	w.pop(0)
-	if e.hold {
+	if e.expiryPaused {
 		return
 	}
 	first := q.st.NextSeq

@@ -19,8 +19,8 @@ const (
 )
 
 // looksMax is how many unusable messages a walk passes over: those after a horizon, and while
-// expiry is held, those that have expired after they were handed out. [CLOCK-7] It bounds the work
-// of one Apply. A later one finds what lies after them.
+// expiry is paused, those that have expired after they were handed out. [CLOCK-7] It bounds the
+// work of one Apply. A later one finds what lies after them.
 const looksMax = 1000
 
 // walk visits the messages that can be received, in the order in which receives hand them out. It
@@ -50,7 +50,7 @@ func (e *Engine) walk(
 			if !hasFresh || next.rank.Less(q.fresh.at(i).FreshPos()) {
 				due.taken[next.level]++
 				m := e.mustFind(q, next.Pos)
-				if m.Expired(e.now, retention) { // only while expiry is held
+				if m.Expired(e.now, retention) { // only while expiry is paused
 					if past++; past > looksMax {
 						return fresh
 					}
@@ -118,7 +118,7 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 			continue
 		}
 		g := e.group(q, next)
-		if e.hold && e.headExpired(q, g) {
+		if e.expiryPaused && e.headExpired(q, g) {
 			if past++; past > looksMax {
 				return
 			}
@@ -131,11 +131,11 @@ func (e *Engine) walkGroups(q *queue, ahead []string, visit func(*message) verdi
 }
 
 // freshHeads returns a function that returns the i-th available head that was never handed out;
-// false if there are fewer. While expiry is held, it leaves out the expired ones without looking at
-// each: they are the first. [FIFO-30]
+// false if there are fewer. While expiry is paused, it leaves out the expired ones without looking
+// at each: they are the first. [FIFO-30]
 func (e *Engine) freshHeads(q *queue, delay int64) func(i int) (entry[string], bool) {
 	w := &q.heads[row.HeadFresh]
-	if !e.hold {
+	if !e.expiryPaused {
 		return func(i int) (found entry[string], ok bool) {
 			if w.load(e, i) && w.at(i).At+delay <= e.now {
 				return w.at(i), true
@@ -181,7 +181,7 @@ func (e *Engine) walkGroup(q *queue, g *group, delay int64, visit func(*message)
 		default:
 			e.needMeta(q, m)
 		}
-		if m.Expired(e.now, retention) { // only while expiry is held [FIFO-37]
+		if m.Expired(e.now, retention) { // only while expiry is paused [FIFO-37]
 			return walkPast
 		}
 		if v := visit(m); v != walkOn && v != walkGone {

@@ -193,8 +193,7 @@ func TestRedriveRequests(t *testing.T) {
 	}
 }
 
-// A queue that is not there, or a server that fails, is told at each step and does not stop the
-// others.
+// A missing queue, or a failing server, is reported at each step and does not stop the others.
 func TestLoopsAreApart(t *testing.T) {
 	inLoopRig(t, func(t *testing.T, r *loopRig) {
 		dead := r.server.Queue(t, "dead")
@@ -242,7 +241,7 @@ func TestLoopsAreApart(t *testing.T) {
 	})
 }
 
-// Everything that is redriven is done, and how long that takes is told on the way.
+// All redriven work is done, and its progress is reported on the way.
 func TestLoopDrains(t *testing.T) {
 	inLoopRig(t, func(t *testing.T, r *loopRig) {
 		dead := r.server.Queue(t, "dead")

@@ -30,7 +30,7 @@ var PolicyFields = []PolicyField{
 		return &p.Strikes
 	}},
 	{"failures", "failures that open the breaker", func(p *policy) any { return &p.Failures }},
-	{"successes", "successes that close it again", func(p *policy) any { return &p.Successes }},
+	{"successes", "successes that close the breaker", func(p *policy) any { return &p.Successes }},
 	{"cool-down", "time the breaker is open first", func(p *policy) any { return &p.CoolDown }},
 	{"cool-down-max", "maximum of that time", func(p *policy) any { return &p.CoolDownMax }},
 	{"delay-base", "delay of the first redrive", func(p *policy) any { return &p.DelayBase }},

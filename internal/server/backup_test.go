@@ -148,7 +148,7 @@ func ask(s *Server, action string, in, out any) error {
 	return err
 }
 
-// work sends, receives and deletes until it is told to stop.
+// work sends, receives and deletes until it is stopped.
 func (r *record) work(s *Server, who int, stop chan struct{}) error {
 	rng := rand.New(rand.NewPCG(uint64(who), 1))
 	queue := "http://" + s.Addr() + "/000000000000/orders"

@@ -201,7 +201,8 @@ func TestCertificateLook(t *testing.T) {
 	must(os.Rename(path("next"), path("data")))
 	expect("a folder that a link leads to", linked, 2, 1)
 
-	// What nobody can read becomes what it should be, and neither file, size nor time tells.
+	// A certificate that was unreadable becomes readable, although neither file, size nor time
+	// changes.
 	good, err := os.ReadFile(path("linked", "key"))
 	must(err)
 	write := func(data []byte) {
@@ -262,7 +263,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// at is a listener of which there is only the address.
+// at is a listener that has nothing but an address.
 type at string
 
 func (a at) Addr() net.Addr          { return a }

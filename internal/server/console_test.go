@@ -79,7 +79,7 @@ func TestConsoleWhere(t *testing.T) {
 	_ = stop()
 }
 
-// What a setting of the console would open to everyone is refused. [CONSOLE-1, AUTH-1]
+// A setting of the console that would give everyone access is refused. [CONSOLE-1, AUTH-1]
 func TestConsoleSettings(t *testing.T) {
 	for _, test := range []struct {
 		listen, console, want string

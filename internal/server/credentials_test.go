@@ -110,7 +110,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("health: got %d %s, want 200 without the version", status, body)
 	}
 
-	// Whatever else there is on the address is for nobody who has not signed.
+	// No other service on the address answers requests that are not signed.
 	for _, path := range []string{"/v1/queues", "/v1/alarms", "/?Action=ListQueues", "/?Action=DescribeAlarms&X-Amz-Credential=a/20260101/us-east-1/monitoring/aws4_request"} {
 		status, body := get(t, "http://"+s.Addr()+path)
 		if status == http.StatusOK || strings.Contains(body, "orders") {
@@ -142,7 +142,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// With credentials an address that others can reach needs no further word. [AUTH-1]
+// With credentials, an address that others can reach needs no further flag. [AUTH-1]
 func TestCredentialsAnywhere(t *testing.T) {
 	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything")})
 	if err != nil {
@@ -269,7 +269,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// Who has no key holds no room for a body: he is refused when his headers are there. [AUTH-34]
+// A caller without a key takes no memory for a body: it is refused when its headers have arrived.
+// [AUTH-34]
 func TestNoKeyNoBody(t *testing.T) {
 	keys, err := credentials.Open(credentials.Config{ID: "TQALL001", Secret: credentials.NewSecret("canary-of-everything")})
 	if err != nil {

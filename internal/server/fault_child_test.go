@@ -22,7 +22,7 @@ import (
 // faultEnv names the variable that makes the test binary a server whose disk fails.
 const faultEnv = "TENAQ_FAULT_CHILD"
 
-// A faultChild is what the process is told.
+// A faultChild is the configuration of the process.
 type faultChild struct {
 	Dir   string
 	Fault fault
@@ -53,8 +53,8 @@ func faultConfig(dir string, fs vfs.FS) Config {
 	}
 }
 
-// run is the process: two servers over one disk, one after the other, each until it is told to stop
-// by SIGTERM. It ends as tenaq serve does.
+// run is the process: two servers over one disk, one after the other, each until SIGTERM. It ends
+// as tenaq serve does.
 //
 // When the power is to fail, the store is in memory, where what was forced is known from what was
 // not, and is written to the real directory when the process ends, whatever ends it.

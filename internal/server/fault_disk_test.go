@@ -51,7 +51,7 @@ func (f fault) String() string {
 	return s
 }
 
-// A faultyDisk is a file system of which one operation fails. It counts the operations of each
+// A faultyDisk is a file system in which one operation fails. It counts the operations of each
 // place: where background work interleaves, the third sync of a table is still the third, and the
 // two hundredth operation is not the same again.
 type faultyDisk struct {

@@ -31,7 +31,7 @@ func front(t *testing.T, change func(r *http.Request), address string) (status i
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-// Who opens one of the two addresses learns what runs there, and how to go on. [WIRE-33]
+// A person who opens one of the two addresses learns what runs there, and how to go on. [WIRE-33]
 func TestFrontPage(t *testing.T) {
 	s, stop := run(t, config(t))
 	defer func() { _ = stop() }()
@@ -83,7 +83,7 @@ func TestFrontPageIsNoCall(t *testing.T) {
 	}
 }
 
-// Where requests must be signed, the page that anyone may read says nothing that only the operator
+// If requests must be signed, the page that anyone may read says nothing that only the operator
 // should know.
 func TestFrontPageWithKeys(t *testing.T) {
 	cfg := config(t)

@@ -198,7 +198,7 @@ func TestMetricsOfMoveTasks(t *testing.T) {
 	}
 }
 
-// With very many queues what there is for each of them can be left out, and nothing else is.
+// With very many queues, the metrics of each queue can be left out, and nothing else is.
 func TestNoQueueMetrics(t *testing.T) {
 	cfg := config(t)
 	cfg.NoQueueMetrics = true
@@ -238,7 +238,7 @@ func TestMetricsOfFollower(t *testing.T) {
 	}
 }
 
-// When the writer does not answer, that is told, and what it was doing.
+// If the writer does not answer, the metrics say so, and what it was doing.
 func TestMetricsWithoutWriter(t *testing.T) {
 	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
 	if err != nil {

@@ -28,8 +28,8 @@ type salvageSite struct {
 
 var salvageQueues = []string{"plain", "line.fifo", "large"}
 
-// newSalvageSite fills queues with messages, of which some were received and some deleted. flushed
-// puts most of them into tables; otherwise most are in the log.
+// newSalvageSite fills queues with messages, and receives and deletes some of them. flushed puts
+// most of them into tables; otherwise most are in the log.
 func newSalvageSite(t *testing.T, flushed bool) *salvageSite {
 	cfg := config(t)
 	if flushed {

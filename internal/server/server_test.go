@@ -255,7 +255,7 @@ func TestDeclaredQueues(t *testing.T) {
 	}
 }
 
-// A server that is told to stop before it serves stops.
+// A server that is stopped before it serves does stop.
 func TestStoppedAtOnce(t *testing.T) {
 	cfg := config(t)
 	cfg.Queues = []Queue{{Name: "q"}}

@@ -67,7 +67,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 	if v.broker, err = broker.New(cfg); err != nil {
 		return nil, &Error{ErrStorage, err}
 	}
-	if until := v.broker.HeldAtStart(); !until.IsZero() {
+	if until := v.broker.ExpiryPausedUntil(); !until.IsZero() {
 		s.cfg.Logger.Warn("expiry is paused: the clock jumped, or the server was down for more than an hour", "until", until.UTC())
 	}
 	if v.alarms, err = s.newMonitor(v.broker); err != nil {

@@ -16,7 +16,7 @@ import (
 	"tenaq/internal/door/credentials"
 )
 
-// twoAccounts are keys of two accounts, of which the second may do nothing with queues but send.
+// twoAccounts are keys of two accounts. The second may only send to queues.
 func twoAccounts(t *testing.T) *credentials.Set {
 	t.Helper()
 	file := `{"credentials": [
@@ -47,7 +47,7 @@ func whoAmI(t *testing.T, s *Server, region, id, secret string) string {
 	return *got.Account + " " + *got.Arn + " " + *got.UserId
 }
 
-// Who has a key is told who they are, whatever they may do. [AUTH-49, AUTH-40]
+// A caller with a key may ask who it is, whatever else the key allows. [AUTH-49, AUTH-40]
 func TestCallerIdentity(t *testing.T) {
 	cfg := config(t)
 	cfg.Credentials = twoAccounts(t)

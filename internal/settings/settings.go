@@ -143,7 +143,7 @@ var allSettings = []setting{
 			s.ClusterListen = v
 			return unlessEmpty(v, cli.CheckAddress)
 		}},
-	{"cluster-advertise", "address", "how others reach it (default: as listens)", "",
+	{"cluster-advertise", "address", "how others reach it (default: the same)", "",
 		func(s *settings, v string) error {
 			s.ClusterAdvertise = v
 			return unlessEmpty(v, CheckPeer)

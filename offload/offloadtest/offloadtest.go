@@ -1,5 +1,5 @@
 // Package offloadtest is the contract of offload.Store as tests, and a store in memory that passes
-// them and fails as told.
+// them and fails on demand.
 package offloadtest
 
 import (

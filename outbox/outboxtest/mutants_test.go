@@ -278,7 +278,7 @@ var mutants = map[string]mutant{
 			if err := m.Box.Settle(ctx, relay, outcomes[i:i+1]); err != nil {
 				return err
 			}
-			// Who watches gets the chance to see it; in a bubble one can only spin for that.
+			// The watcher gets the chance to see it; in a bubble, only spinning gives that chance.
 			for before, n := m.renewals.Load(), 0; i == 0 && len(outcomes) > 50 && m.renewals.Load() < before+2 && n < 200_000; n++ {
 				runtime.Gosched()
 			}

@@ -73,7 +73,7 @@ func TestCancelWhileStaging(t *testing.T) {
 	}
 }
 
-// Who is overtaken while he prepares a replay has prepared nothing.
+// A process that is overtaken while it prepares a replay has prepared nothing.
 func TestTakenOverWhileStaging(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -270,7 +270,8 @@ func TestStepGivesWay(t *testing.T) {
 	}
 }
 
-// Of two who take the same step one waits until the other has done it, and has nothing to do then.
+// If two processes take the same step, one waits until the other has done it, and then has nothing
+// to do.
 func TestStepsInTurn(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

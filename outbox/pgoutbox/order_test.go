@@ -112,7 +112,7 @@ func (o *order) goOn() bool {
 // enough says whether what has happened can tell something.
 func (o *order) enough() bool { return len(o.written) >= 50 && o.deaths > 0 }
 
-// write commits transactions, of which some write nothing after all.
+// write commits transactions; some write nothing after all.
 func (o *order) write(rng *rand.Rand) {
 	for o.goOn() {
 		rows := make(map[string]numbered)

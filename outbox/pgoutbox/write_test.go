@@ -94,7 +94,7 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// Who deletes a row takes it back, also where triggers are off.
+// Deleting a row withdraws its message, also if triggers are off.
 func TestDeletedRows(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

@@ -165,8 +165,9 @@ func TestOrderWithoutNumbers(t *testing.T) {
 	}
 }
 
-// Of 200,000 rows that were sent only those of the time are looked at, with statistics and without,
-// and whatever the condition; replays are found by their numbers, and what they send by its place.
+// Of 200,000 sent rows, a replay reads only those in its time span, with statistics and without,
+// whatever the condition. Replays are found by their numbers, and the messages they send by their
+// places.
 func TestReplayPlans(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -271,7 +272,8 @@ func TestOneMoment(t *testing.T) {
 	}
 }
 
-// Of many who stage a replay at once, the rows of one are what it sends, and all know.
+// If many processes stage a replay at once, it sends the rows of one of them, and all of them know
+// that.
 func TestStageTogether(t *testing.T) {
 	path := newFile(t)
 	db := connect(t, path)
@@ -293,7 +295,8 @@ func TestStageTogether(t *testing.T) {
 	}
 }
 
-// Who was overtaken writes nothing more, and what an attempt has left is no part of the next.
+// A process that was overtaken writes nothing more, and the remains of an attempt are no part of
+// the next one.
 func TestStageOvertaken(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -323,7 +326,7 @@ func TestStageOvertaken(t *testing.T) {
 		t.Errorf("%d rows are staged, want %d", n, 2*stageRows+10)
 	}
 
-	// Who continues a replay takes it over, and cancelling it ends its staging.
+	// A process that continues a replay takes it over, and cancelling a replay ends its staging.
 	r = begin(t, b, everything)
 	late = &staging{Replay: r}
 	if err := b.beginStaging(t.Context(), late); err != nil {

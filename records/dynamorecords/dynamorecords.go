@@ -148,7 +148,7 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 		}
 		least = there.version + 1 // the version of the expired or deleted record
 	}
-	return records.Record{}, fmt.Errorf("put record %q: other processes keep creating and deleting it", w.Key)
+	return records.Record{}, fmt.Errorf("put record %q: other processes keep creating and deleting it: try again", w.Key)
 }
 
 // Delete removes a record if it has the version; otherwise it returns a *records.Conflict.

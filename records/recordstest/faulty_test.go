@@ -11,7 +11,7 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// put is a Put whose answer is judged by version, of which zero is an error.
+// put is a Put whose answer is judged by its version; version zero means an error.
 func put(t *testing.T, s records.Store, key string, version records.Version) (records.Version, error) {
 	t.Helper()
 	r, err := s.Put(t.Context(), records.Write{Key: key, Value: []byte("v"), If: version})

@@ -1,5 +1,5 @@
 // Package recordstest is the contract of records.Store as tests, a store in memory that passes
-// them, and a wrapper that makes any store fail as told.
+// them, and a wrapper that makes any store fail on demand.
 //
 // A backend is done when Run passes; a mistake found in one becomes a case here for all of them, so
 // that a program sees no difference but the one that package records names: whether there is a

@@ -12,7 +12,7 @@ import (
 	"tenaq/records/sqliterecords"
 )
 
-// Two programs want the same record. One gets it, and the other is told by whom it was forestalled.
+// Two programs want the same record. One gets it, and the other learns which program was first.
 func Example() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -159,7 +159,7 @@ func newDesk(b *testing.B, db *pgtest.Server, a *arena) *desk {
 	return d
 }
 
-// close removes what the desk has, so that it is in nobody's way.
+// close removes everything of the desk, so that nothing is left for later runs.
 func (d *desk) close(b *testing.B) {
 	b.Helper()
 	d.pool.Close()
@@ -173,7 +173,7 @@ func (d *desk) close(b *testing.B) {
 	}
 }
 
-// start has a carrier work until it is told to stop.
+// start runs a carrier until it is stopped.
 func (d *desk) start(b *testing.B, c carrier) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())

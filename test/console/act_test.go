@@ -144,7 +144,7 @@ func TestQueueActions(t *testing.T) {
 	b.asks("button", "Set a tag", "Set a tag of mails")
 	b.fill("Key", "a=b")
 	eval[bool](b, `(document.querySelector("dialog[open] details.same").open = true)`)
-	b.sees("The command takes no key with an equals sign.")
+	b.sees("The command does not take a key that contains an equals sign.")
 	b.fill("Key", "tenaq:history")
 	b.shows("tenaq queue tag mails 'tenaq:history='")
 	b.fill("Value", "nonsense")
@@ -215,7 +215,7 @@ func TestTriage(t *testing.T) {
 	b.judged("triage")
 	b.picture("console")
 	b.asks(".kindbody button", "Edit and send one", "Edit and send")
-	b.sees("Nothing is changed yet")
+	b.sees("You have not changed anything yet")
 	if !eval[bool](b, `document.querySelector("dialog[open] button[type=submit]").disabled`) {
 		t.Error("a message is replaced by the same one")
 	}
@@ -456,7 +456,7 @@ func TestTrace(t *testing.T) {
 	b.sees("2 of 5 queues")
 }
 
-// What a person types or what a queue contains stays text in the dialogs. [CONSOLE-6]
+// Text that a person types or that a queue contains stays text in the dialogs. [CONSOLE-6]
 func TestHostileDialogs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

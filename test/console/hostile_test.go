@@ -41,7 +41,7 @@ func (b *tab) harmless(where string) {
 	b.content()
 }
 
-// What a message contains stays text, wherever the console shows it: nothing runs, nothing is
+// The content of a message stays text, wherever the console shows it: nothing runs, nothing is
 // loaded, nothing becomes a link. [CONSOLE-6]
 func TestHostile(t *testing.T) {
 	t.Parallel()

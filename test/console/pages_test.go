@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 	b.sees("Commands for this screen")
 	b.judged("commands")
 	b.press("\x1b", "?")
-	b.sees("Single keys are commands")
+	b.sees("Single-key commands")
 	b.judged("keys")
 	b.content()
 	if after := s.state(); after != before {

@@ -58,7 +58,7 @@ func (w *twins) all() []pressed {
 		{action: "create", about: "FIFO", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "fresh"}},
 			then: func(b *tab) { b.click("dialog[open] .check", "FIFO") }},
 		{action: "create", about: "alone", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "alone"}},
-			then: func(b *tab) { b.click("dialog[open] .check", "Keep messages") }},
+			then: func(b *tab) { b.click("dialog[open] .check", "Move messages") }},
 		{action: "create", about: "with a dead-letter queue that exists", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "older"}}},
 		{action: "send", at: "#/q/send", button: [2]string{"button", "Send a message"}, dialog: "Send a message", fill: [][2]string{{"Body", hostile}, {"Delay", "600"}}, then: attribute("tenant", hostile)},
 		{action: "send", about: "to a group", at: "#/q/send.fifo", button: [2]string{"button", "Send a message"}, dialog: "Send a message", fill: [][2]string{{"Body", "x"}, {"Message group", "customer-7"}, {"Dedup", "it's-$(id)"}}},

@@ -83,7 +83,7 @@ func (b *tab) signIn(id, secret string) {
 	b.submit()
 }
 
-// Where requests must be signed, a person signs in with a key. The browser keeps no secret. The
+// If requests must be signed, a person signs in with a key. The browser keeps no secret. The
 // session survives a reload and ends at sign-out. [CONSOLE-7, CONSOLE-10, CONSOLE-13]
 func TestSignIn(t *testing.T) {
 	t.Parallel()
@@ -302,8 +302,8 @@ func balance(t *testing.T, urls []string) *balancer {
 	return b
 }
 
-// Where the console is read-only, or the key lacks a right, the buttons are absent, and the server
-// refuses what a page asks for all the same. [CONSOLE-14]
+// If the console is read-only, or the key lacks a right, the buttons are absent, and the server
+// refuses the requests of pages in any case. [CONSOLE-14]
 func TestNoRight(t *testing.T) {
 	t.Parallel()
 	const looks = `"tenaq:List*", "tenaq:Get*", "tenaq:Peek*", "tenaq:Search*"`

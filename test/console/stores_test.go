@@ -260,7 +260,8 @@ func (b *tab) begins(button string) {
 	}
 }
 
-// What a page may not change it offers no button for, and the server refuses it. [CONSOLE-14]
+// A page has no button for a change that it may not make, and the server refuses the change.
+// [CONSOLE-14]
 func TestStoresReadOnly(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, "--config", redriving(t), "--console-read-only")
@@ -286,7 +287,7 @@ func TestStoresReadOnly(t *testing.T) {
 	}
 }
 
-// What a server does not have is not in its menu, and its page says how to configure it.
+// The menu leaves out features that a server lacks, and their pages say how to configure them.
 func TestWithoutRedrivers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -299,7 +300,7 @@ func TestWithoutRedrivers(t *testing.T) {
 	b.judged("no-redrivers")
 }
 
-// What failed stays text where redrivers show it. [CONSOLE-6]
+// The reasons of failures stay text where redrivers show them. [CONSOLE-6]
 func TestHostileReasons(t *testing.T) {
 	t.Parallel()
 	for part := range slices.Chunk(corpus(t), 50) { // as many kinds as a redriver knows

@@ -282,7 +282,7 @@ func TestElsewhereBody(t *testing.T) {
 	big := object{"MessageAttributes": object{"ExtendedPayloadSize": object{"DataType": "Number", "StringValue": "2097152"}}}
 	id := s.send("orders", `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"orders-bodies","s3Key":"work/<b>17</b>"}]`, big)
 	b := s.open(t, "#/m/"+id)
-	b.sees("This is a pointer. The body has 2.0 MiB and is outside the queue: work/<b>17</b> in orders-bodies.")
+	b.sees("This is a pointer. The body of 2.0 MiB is stored outside the queue, as work/<b>17</b> in orders-bodies.")
 	b.sees(`"s3Key": "work/<b>17</b>"`)
 	b.judged("pointer")
 	for _, body := range []string{"null", `{"s3Key":7}`, "[]", "plain text"} {

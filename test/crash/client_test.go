@@ -23,7 +23,7 @@ import (
 // clientEnv names the variable that makes the test binary a client process.
 const clientEnv = "TENAQ_CRASH_CLIENT"
 
-// A clientSpec is what a client process is told: to load one queue, which is its own, until its
+// A clientSpec is the task of a client process: to load one queue, which is its own, until its
 // standard input ends; then to drain it and to judge what it saw. The counts of its report are one
 // line of JSON on standard output, and what is wrong is on standard error.
 type clientSpec struct {

@@ -2,8 +2,8 @@
 // saw.
 //
 // It runs the real program on the real file system; kill -9 takes away what the process had in
-// memory and nothing else. That a power cut takes no more is what the tests of the store and the
-// broker show, on a file system that forgets.
+// memory and nothing else. The tests of the store and the broker show, on a file system that
+// forgets, that a power cut takes no more.
 package crash
 
 import (
@@ -48,7 +48,8 @@ const telling = 5
 // quarter as often.
 func kills() int { return proof.Count(3, 20, 60, 1_000) }
 
-// What was answered stays so, whenever the server is killed. [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
+// Whatever was answered stays true, whenever the server is killed.
+// [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
 func TestKill(t *testing.T) {
 	const grace = 10 * time.Second
 	t.Run("standard", func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"tenaq/internal/work/v1client"
 )
 
-// What tags promise holds across deaths of the server: a tick is sent once, a dead letter holds its
+// The promises of tags hold when the server is killed: a tick is sent once, a dead letter holds its
 // group until it is back, a deduplication id is known, and neither the pause after a failed attempt
 // nor a long delay gets shorter.
 // [SCHED-4, SCHED-6, SCHED-7, HOLD-1, HOLD-3, EXT-17, EXT-18, EXT-24, EXT-28, EXT-29, EXT-30]

@@ -112,7 +112,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// With a part left out the checks that are about it fail, whatever chance does, and they alone.
+// If a part is left out, exactly the checks about it fail, whatever the random choices.
 func TestBreaks(t *testing.T) {
 	if os.Getenv("TENAQ_EFFORT") != "long" {
 		t.Skip("SKIPPED: make mutants runs it, with TENAQ_EFFORT=long")

@@ -23,8 +23,8 @@
 // In names a folder. What follows is a hunk of a diff without line numbers: its lines with a blank
 // or a minus must occur in exactly one place in the folder's files, tests excepted; indentation
 // does not count. A patch may have several hunks, each under an In of its own. Patches are applied
-// with go build -overlay, so the sources never change. To add a mutant, add a file and write the
-// table of docs/proofs.md anew:
+// with go build -overlay, so the sources never change. To add a mutant, add a file and rewrite the
+// table of docs/proofs.md:
 //
 //	go test ./test/mutants -run TestPage -rewrite
 //

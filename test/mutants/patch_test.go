@@ -182,7 +182,7 @@ func write(t *testing.T, name string, text []byte) {
 func unguarded(t *testing.T) []hunk { return read(t, "unguarded.patch").hunks }
 
 // Every patch is complete and applies, and what it breaks is a rule. If this fails after a change
-// of the sources, write the lines of the patch anew, so that it seeds the same bug.
+// of the sources, update the lines of the patch, so that it seeds the same bug.
 func TestPatches(t *testing.T) {
 	rules := rules(t)
 	number := regexp.MustCompile(`^[A-Z0-9]+-\d+$`)

@@ -1,7 +1,7 @@
-// Package outbox_test attacks the whole way of a row: programs that commit and roll back, relays in
-// processes of their own that are killed and stopped, a database that is killed, a network between
-// relays and queue that loses, repeats and refuses. Then it holds what the database has against
-// what the queue got.
+// Package outbox_test attacks the whole path of a row: programs that commit and roll back, relays
+// in processes of their own that are killed and stopped, a database that is killed, a network
+// between relays and queue that loses, repeats and refuses. Then it compares the database with what
+// the queue got.
 package outbox_test
 
 import (
@@ -29,7 +29,7 @@ import (
 // childSettings is the variable that makes this binary a relay.
 const childSettings = "TENAQ_OUTBOX_RELAY"
 
-// A setting is what a relay in a process of its own is told.
+// A setting is the configuration of a relay in a separate process.
 type setting struct {
 	Postgres, SQLite string // one of them: where the outbox is
 	Queue            string // URL of the SQS API
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // lease is that of relays: short, so that much happens in little time.
 const lease = 3 * time.Second
 
-// relay is what a relay does, until it is told to end or the test is gone.
+// relay runs a relay until it is stopped or the test is gone.
 func relay(text string) error {
 	var s setting
 	if err := json.Unmarshal([]byte(text), &s); err != nil {

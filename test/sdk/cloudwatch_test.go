@@ -17,7 +17,8 @@ import (
 	"tenaq/internal/server"
 )
 
-// speak are the protocols of CloudWatch. A client speaks CBOR unless it is told to speak another.
+// speak are the protocols of CloudWatch. A client speaks CBOR unless it is configured to speak
+// another protocol.
 var speak = map[string]func(*cloudwatch.Options){
 	"CBOR":  func(*cloudwatch.Options) {},
 	"JSON":  func(o *cloudwatch.Options) { o.Protocol = awsjson.New10(schemas.GraniteServiceVersion20100801) },
@@ -340,7 +341,7 @@ func TestAlarmOnQueue(t *testing.T) {
 	until(types.StateValueOk)
 }
 
-// Who may not ask for queues may not ask for alarms. [AUTH-2]
+// A caller that may not ask for queues may not ask for alarms. [AUTH-2]
 func TestCloudWatchHost(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

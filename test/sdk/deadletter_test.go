@@ -133,8 +133,8 @@ func TestHandleAfterTheMove(t *testing.T) {
 	}
 }
 
-// A dead-letter queue that has one of its own hands on what nobody takes, and the count goes on all
-// the way. A move wakes who waits for dead letters.
+// A dead-letter queue that has one of its own passes on unconsumed messages, and the receive count
+// continues all the way. A move wakes consumers that wait for dead letters.
 // [DLQ-2, DLQ-20, DLQ-21, DLQ-22, DLQ-23, DLQ-24, DLQ-31, DLQ-32]
 func TestDeadLetterChain(t *testing.T) {
 	eachRestart(t, func(t *testing.T, n *node, again restart) {
@@ -177,7 +177,7 @@ func TestDeadLetterChain(t *testing.T) {
 	})
 }
 
-// Where messages go and come from is told, page by page, and what cannot be is refused.
+// The API reports where messages go and come from, page by page, and refuses impossible policies.
 // [DLQ-4, DLQ-5, DLQ-7 to DLQ-11, DLQ-14, DLQ-35]
 func TestDeadLetterPolicies(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 // A restart stops a server and starts it again.
 type restart func(*node, func(*server.Config)) *node
 
-// eachRestart runs a test with a server that stops as it is told to, and with one that loses power.
+// eachRestart runs a test with a server that stops cleanly, and with one that loses power.
 func eachRestart(t *testing.T, test func(t *testing.T, n *node, again restart)) {
 	for name, again := range map[string]restart{"clean": (*node).restart, "crash": (*node).crash} {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +150,9 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// What is wrong with a FIFO queue, a send to one or a handle of one is said with the errors of SQS.
-// [FIFO-1, FIFO-2, FIFO-6, FIFO-8, FIFO-10, FIFO-14, FIFO-31, FIFO-33, FIFO-34, FIFO-35, DEDUP-1, DEDUP-4]
+// Mistakes with a FIFO queue, a send to it or its handles get the errors of SQS.
+// [FIFO-1, FIFO-2, FIFO-6, FIFO-8, FIFO-10, FIFO-14, FIFO-31, FIFO-33, FIFO-34, FIFO-35, DEDUP-1]
+// [DEDUP-4]
 func TestFIFORefusals(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

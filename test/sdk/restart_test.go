@@ -21,7 +21,7 @@ import (
 	"tenaq/internal/server"
 )
 
-// What was answered before a restart holds after it, whether the stop was a clean one or not.
+// Answers from before a restart hold after it, whether the stop was clean or not.
 // [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10, HND-18]
 func TestRestart(t *testing.T) {
 	eachRestart(t, func(t *testing.T, n *node, again restart) {
@@ -98,7 +98,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What has expired stays gone, delays go on, and what is retained stays. [DUR-11, DELAY-1, RET-1]
+// Expired messages stay gone, delays continue, and retained messages stay. [DUR-11, DELAY-1, RET-1]
 func TestRestartAndTime(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *server.Config) { c.TimeScale = 500 })
@@ -245,7 +245,7 @@ func TestFullDisk(t *testing.T) {
 	n.send(url, "x")
 }
 
-// With time scaled half a day is over in a moment. [CLOCK-14, VIS-1]
+// With a time scale, half a day passes in a moment. [CLOCK-14, VIS-1]
 func TestTimeScale(t *testing.T) {
 	t.Parallel()
 	n := start(t, func(c *server.Config) { c.TimeScale = 100_000 })

@@ -1,4 +1,4 @@
-// Package sdk asks a whole server, with its disk and its sockets, through the unmodified AWS SDK
+// Package sdk tests a whole server, with its disk and its sockets, through the unmodified AWS SDK
 // for Go. What the SDK understands is what counts here: types of errors, checksums, pages, retries.
 package sdk
 

@@ -142,8 +142,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A store that lost what it had acknowledged is opened by whoever says how much may be missing.
-// [DUR-16, DUR-17]
+// A store that lost acknowledged messages opens only if the operator says how many commits may be
+// missing. [DUR-16, DUR-17]
 func TestAcceptLoss(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -22,11 +22,11 @@ import (
 	"tenaq/worker"
 )
 
-// childSettings names the settings with which this program is to be a worker, instead of running
-// tests.
+// childSettings names the variable with the settings that make this program a worker instead of
+// running tests.
 const childSettings = "TENAQ_WORKER_CHILD"
 
-// A childConfig is what a worker in another process is told.
+// A childConfig is the configuration of a worker in another process.
 type childConfig struct {
 	Name        string
 	Endpoint    string // of the queue
@@ -72,7 +72,7 @@ type childRun struct {
 	run
 }
 
-// childMain runs a worker until it is told to end.
+// childMain runs a worker until it is stopped.
 func childMain(settings string) error {
 	c := &childWorker{http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if err := json.Unmarshal([]byte(settings), &c.childConfig); err != nil {

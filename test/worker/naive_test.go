@@ -75,7 +75,7 @@ func TestNaiveWorkerIsGuilty(t *testing.T) {
 	w.mustFind(w.oracle.judge(e), ruleOnce, ruleOverlap)
 }
 
-// Without claims two messages of the same work are handled at the same time, whatever leases do.
+// Without claims, two messages of the same work are handled at the same time, whatever the leases.
 func TestWithoutClaimsHandlersOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldConfig{receives: 1000, noLedger: true}, 2)

@@ -95,9 +95,9 @@ func tale(runs []*run) string {
 	return b.String()
 }
 
-// counts says whether an attempt of the message is used up: not when it was given back for later.
-// What was lost counts, because nobody could say in time that it should not; unless that was said,
-// and only the answer was lost: then one of the other runs has the attempt.
+// counts says whether an attempt of the message is used up: not when it was given back for later. A
+// lost run counts, because no worker could say in time that it should not. The exception is a run
+// that was given back when only the answer was lost: then one of the other runs has the attempt.
 func (o *oracle) counts(r *run, runs []*run) bool {
 	if r.told == "lost" && (r.outcome == later || r.outcome == drained || o.shares) {
 		return !slices.ContainsFunc(runs, func(other *run) bool { return other.began > r.began && other.attempt == r.attempt })
@@ -392,7 +392,7 @@ func (o *oracle) figures() string {
 // stallMin is from when on the machine counts as having stood still.
 const stallMin = 50 * time.Millisecond
 
-// A pulse notices when the machine, or this process, stands still.
+// A pulse notices when the machine, or this process, stalls.
 type pulse struct {
 	mu     sync.Mutex
 	stalls [][2]time.Time

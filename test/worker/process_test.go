@@ -45,7 +45,7 @@ func newWorkshop(t *testing.T, cfg childConfig) *workshop {
 	return s
 }
 
-// hear is told something by a worker.
+// hear handles a report from a worker.
 func (s *workshop) hear(w http.ResponseWriter, r *http.Request) {
 	var n note
 	if err := json.NewDecoder(r.Body).Decode(&n); err != nil {

@@ -302,7 +302,7 @@ func (s *spy) handleOf(m *worker.Message) string {
 	return handle
 }
 
-// Do sends one request, of which a call of the client makes some when it tries again.
+// Do sends one request. A call of the client makes several when it retries.
 func (s *spy) Do(r *http.Request) (*http.Response, error) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if operation == "DeleteMessageBatch" || operation == "ChangeMessageVisibilityBatch" {

@@ -22,8 +22,8 @@ import (
 // is given back for the rest of the lease in whole seconds.
 const takeOverMax = time.Second
 
-// The same take-over with the leases that workers and ledgers have when nobody says anything, where
-// nothing takes time but waiting. The worker dies in the way of a machine whose cable is pulled.
+// The same takeover with the default leases of workers and ledgers, where only waiting takes time.
+// The worker dies like a machine whose cable is pulled.
 func TestTakeOverOfDefaults(t *testing.T) {
 	t.Parallel()
 	for _, ledgerLease := range []time.Duration{40 * time.Second, time.Minute} {

@@ -37,8 +37,8 @@ func (w *wire) counts() map[faultproxy.How]int {
 	return maps.Clone(w.count)
 }
 
-// Do carries a request to the server, or not. A batch that is to be carried out in part is so as a
-// whole.
+// Do carries a request to the server, or not. If a batch would be carried out in part, it is
+// carried out as a whole.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

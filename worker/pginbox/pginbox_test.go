@@ -483,7 +483,7 @@ func TestInTx(t *testing.T) {
 	r.wantOnce("17")
 }
 
-// Without a ledger nothing would be done once, so it is not done.
+// Without a ledger, work could be done more than once, so it is refused.
 func TestNoLedger(t *testing.T) {
 	r := newRig(t)
 	err := pginbox.Handler(r.pool, order).Handle(t.Context(), &worker.Message{Body: "a"})

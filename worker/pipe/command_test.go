@@ -67,8 +67,8 @@ func TestExit(t *testing.T) {
 	sameKind(t, c.Handle(t.Context(), message("")), later, "again in 5m0s")
 }
 
-// What cannot be started has its reason and is no attempt: it is not the fault of the message. Most
-// of it is found before anything is received.
+// A command that cannot be started has a reason and counts as no attempt: it is not the fault of
+// the message. Most of it is found before anything is received.
 func TestNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")

@@ -149,8 +149,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Where no server listens nothing has begun, so no attempt is counted. What is wrong otherwise is
-// an attempt.
+// If no server listens, nothing has begun, so no attempt is counted. Any other error counts as an
+// attempt.
 func TestUnreachable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

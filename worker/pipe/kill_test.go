@@ -28,7 +28,7 @@ func TestEndedBeforeStart(t *testing.T) {
 	}
 }
 
-// A task that is told to stop may end well, or say what is to become of its message.
+// A task that is asked to stop may still succeed, or decide about its message.
 func TestToldToStop(t *testing.T) {
 	for _, test := range []struct {
 		on   string
@@ -81,7 +81,7 @@ func TestGroupKilled(t *testing.T) {
 	k.over(t)
 }
 
-// What a task leaves running is killed when it ends, also when it ends well.
+// Processes that a task leaves running are killed when it ends, also when it succeeds.
 func TestLeftBehindKilled(t *testing.T) {
 	for _, code := range []string{"0", "1"} {
 		k := newTalk(t)
@@ -94,7 +94,8 @@ func TestLeftBehindKilled(t *testing.T) {
 	}
 }
 
-// What has left the group and holds the streams of the task open is not waited for.
+// The worker does not wait for a process that has left the group and holds the streams of the task
+// open.
 func TestEscaped(t *testing.T) {
 	program, err := os.Executable()
 	must(t, err)

@@ -180,7 +180,7 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// The source is told from the URL of the queue when it is not given.
+// The source is derived from the URL of the queue if it is not given.
 func TestEventSource(t *testing.T) {
 	var got struct {
 		Records []struct{ EventSourceARN, AWSRegion string }

@@ -21,7 +21,7 @@ import (
 	"tenaq/worker/pipe"
 )
 
-// role says what the test binary is to be in place of a test.
+// role says which program the test binary acts as, instead of running tests.
 const role = "PIPE_TEST_ROLE"
 
 func TestMain(m *testing.M) {

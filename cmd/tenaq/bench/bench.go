@@ -107,7 +107,7 @@ func (f *benchFlags) run(ctx context.Context, a *cli.App) (err error) {
 	case f.load.Rate < 0:
 		return cli.Usagef("--rate: %v is negative", f.load.Rate)
 	case f.dir != "" && f.endpointURL != "":
-		return cli.Usagef("--dir and --endpoint-url exclude each other")
+		return cli.Usagef("--dir and --endpoint-url exclude each other; leave one out")
 	}
 	if _, err := bench.New(f.work); err != nil {
 		return cli.Usagef("%v", err)

@@ -60,7 +60,7 @@ with exit code 4 unless you add --force.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if file != "" {
 			if cmd.Flags().Changed("result") {
-				return cli.Usagef("--result and --result-file exclude each other")
+				return cli.Usagef("--result and --result-file exclude each other; leave one out")
 			}
 			content, err := os.ReadFile(file)
 			if err != nil {

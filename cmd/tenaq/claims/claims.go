@@ -22,23 +22,24 @@ import (
 func NewCmd(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
-		Short: "Show claims, decide what the ledger cannot, and find stuck work",
-		Long: `Show the ledger of claims, decide what it cannot decide, and find stuck work.
+		Short: "Show claims, decide about parked ones, and find stuck work",
+		Long: `Show the ledger of claims, decide about parked ones, and find stuck work.
 
 Workers claim the key of a message before they work on it, so the ledger knows
 which work is in progress, on which worker, and which is done. The states of an
 entry:
 
-  held        a worker has it; "lease over" if that worker died or lost it: the
-              next worker takes over
+  held        a worker has it; "lease over" if that worker died or lost it, so
+              that the next worker takes over
   completed   the work is done, with a result, and is not done again
   failed      it did not succeed; the next delivery of the message tries again
-  exhausted   its message has had all attempts and is a dead letter; another
-              message may try
+  exhausted   the message has used all attempts and is a dead letter; another
+              message with the key may try
   released    given back before the work began; the next worker may try
   parked      its holder died, and it awaits your decision: find out how far the
               work got, then settle or release it
-  unreadable  no entry, or one of a later version of this program
+  unreadable  the record is not an entry, or a later version of this program
+              wrote it
 
 ` + cli.RecordsHelp,
 		Example: `  tenaq claims list --state parked

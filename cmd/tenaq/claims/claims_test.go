@@ -10,7 +10,7 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A ledger is read to its end, in several requests, and no further than somebody wants to know.
+// A ledger is read to its end in several requests, but no further than the caller asks for.
 func TestEachReadsAll(t *testing.T) {
 	for _, n := range []int{0, 1, cli.ListBatch - 1, cli.ListBatch, cli.ListBatch + 1, 2*cli.ListBatch + 1} {
 		store := recordstest.NewMemory()

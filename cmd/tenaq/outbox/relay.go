@@ -104,7 +104,7 @@ func (f *relayFlags) config() (cfg outbox.Config, err error) {
 	cfg = f.cfg
 	switch {
 	case f.once && f.untilEmpty:
-		return cfg, cli.Usagef("--once and --until-empty exclude each other")
+		return cfg, cli.Usagef("--once and --until-empty exclude each other; leave one out")
 	case cfg.RetryMax < cfg.RetryBase:
 		return cfg, cli.Usagef("--retry-max: %s is less than --retry-base, %s",
 			cli.HumanDuration(cfg.RetryMax), cli.HumanDuration(cfg.RetryBase))

@@ -107,7 +107,7 @@ func (f *replayFlags) readSource() error {
 	s := &f.source
 	if f.queryFile != "" {
 		if s.Query != "" {
-			return cli.Usagef("--query and --query-file exclude each other")
+			return cli.Usagef("--query and --query-file exclude each other; leave one out")
 		}
 		text, err := os.ReadFile(f.queryFile)
 		if err != nil {
@@ -118,7 +118,7 @@ func (f *replayFlags) readSource() error {
 		}
 	}
 	if s.Query == "" && s.From.IsZero() {
-		return cli.Usagef("which messages? Give the time since which they were sent, for example --from 168h, or a --query")
+		return cli.Usagef("which messages? Give the time from which they were sent, for example --from 168h, or a --query")
 	}
 	if s.Query == "" && s.To.IsZero() {
 		s.To = f.now
@@ -140,7 +140,7 @@ func (f *replayFlags) replay(ctx context.Context, a *cli.App) error {
 	defer o.Close()
 	switch {
 	case f.cfg.Rate == 0 || f.cfg.Ahead == 0: // which would be the default
-		return cli.Usagef("--rate and --ahead are more than 0")
+		return cli.Usagef("--rate and --ahead must be more than 0")
 	case f.run && !f.beside:
 		if err := o.refuseSecond(ctx); err != nil {
 			return err

@@ -191,7 +191,7 @@ func splitPipeArgs(cmd *cobra.Command, args []string) (queue string, program []s
 func (f *pipeFlags) config() (cfg worker.Config, err error) {
 	cfg = f.cfg
 	if f.once && f.untilEmpty {
-		return cfg, cli.Usagef("--once and --until-empty exclude each other")
+		return cfg, cli.Usagef("--once and --until-empty exclude each other; leave one out")
 	}
 	if f.key != "" {
 		cfg.Key, err = parseKey(f.key)
@@ -204,7 +204,7 @@ func (f *pipeFlags) handler(
 ) (worker.Handler, error) {
 	switch {
 	case f.http != "" && len(program) > 0:
-		return nil, cli.Usagef("a command and --http exclude each other")
+		return nil, cli.Usagef("a command and --http exclude each other; leave one out")
 	case f.http != "":
 		return f.endpoint()
 	case len(program) == 0:

@@ -146,7 +146,7 @@ func deadLetterQueue(
 		return "", cli.Usagef("--dead-letter: %s cannot be its own dead-letter queue; name another",
 			name)
 	case fifo != strings.HasSuffix(deadLetter, ".fifo"):
-		return "", cli.Usagef("--dead-letter: %s is not of the same kind as %s; both are FIFO queues, or neither is", cli.QueueNameOf(deadLetter), name)
+		return "", cli.Usagef("--dead-letter: %s is not of the same kind as %s; use two FIFO queues, or two standard queues", cli.QueueNameOf(deadLetter), name)
 	}
 	arn, err := c.QueueARN(ctx, deadLetter)
 	if !byName || cli.ExitCode(err) != cli.ExitNotFound {

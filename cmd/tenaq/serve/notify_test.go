@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// managerSocket is the socket of a service manager; next returns what it is told.
+// managerSocket is the socket of a service manager; next returns what it receives.
 func managerSocket(t *testing.T) (name string, next func() string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "notify")

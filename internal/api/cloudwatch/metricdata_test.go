@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A span has whole periods, of which the first begins with the minute of the start.
+// A span consists of whole periods. The first begins with the minute of the start.
 func TestSpan(t *testing.T) {
 	c := &call{op: operations["GetMetricStatistics"]}
 	for _, test := range []struct{ start, end, period, from, to int64 }{

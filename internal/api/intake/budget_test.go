@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Who waits in line is served in order as far as there is room, and refused when there is none in
-// time, or when the line is full. One whose owner has its share, and one that is too large, hold up
-// no small ones. [WIRE-27, WIRE-29, WIRE-30]
+// Requests that wait in line are served in order while there is room. They are refused if there is
+// none in time, or if the line is full. A request whose owner has used its share, or that is too
+// large, does not hold up small ones. [WIRE-27, WIRE-29, WIRE-30]
 func TestBudgetLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, 20, 5) // an owner has 40 for large ones, and 50 in all

@@ -82,7 +82,7 @@ func (s *script) settle(t *testing.T, p pair) pair {
 	return p
 }
 
-// askOn makes a request on two connections at the same time, of which one leads to each world.
+// askOn makes a request on two connections at the same time, one to each world.
 func (s *script) askOn(t *testing.T, conns [2]net.Conn, action, path, body string, headers ...string) (p pair) {
 	t.Helper()
 	masked, _ := formOf(action, path, body)

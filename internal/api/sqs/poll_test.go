@@ -392,7 +392,7 @@ func TestSuspendedClientGoneBeforeAnswer(t *testing.T) {
 	})
 }
 
-// Where there is no connection to take over, a poll waits in its handler.
+// If there is no connection to take over, a poll waits in its handler.
 func TestPollThatCannotBeSuspended(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

@@ -182,7 +182,7 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
-// A nobody must not become somebody by a forgotten error.
+// A forgotten error must not turn an unauthenticated caller into an authenticated one.
 func TestZeroPending(t *testing.T) {
 	if p, err := (auth.Pending{}).Finish(nil); err == nil || p != (auth.Principal{}) {
 		t.Errorf("got %v, %v, want a refusal", p, err)
@@ -227,8 +227,8 @@ func TestDoorWithoutCredentials(t *testing.T) {
 	}
 }
 
-// What is in a message must not become parameters because somebody changed a header that is not
-// signed. [AUTH-41]
+// The content of a message must not become parameters because a header that is not signed was
+// changed. [AUTH-41]
 func TestAmbiguousBody(t *testing.T) {
 	d, _, _ := newDoor(t, `"*"`)
 	const body = `{"MessageBody":"&Action=PurgeQueue&QueueUrl=orders&"}`

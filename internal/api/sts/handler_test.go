@@ -145,7 +145,7 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// Who looks into a body leaves it as it was.
+// Reading a body in advance leaves it as it was.
 func TestIsUnsigned(t *testing.T) {
 	const send = "Action=SendMessage&MessageBody=Action%3DGetCallerIdentity"
 	json, authorized, get := post("Action=GetCallerIdentity"), post("Action=GetCallerIdentity"), httptest.NewRequest("GET", "/", nil)

@@ -1,5 +1,5 @@
-// Package v1 serves what SQS has no words for, in plain HTTP and JSON: /v1, beside the SQS API, and
-// the health pages of the admin address.
+// Package v1 serves the features that SQS lacks, in plain HTTP and JSON: /v1, beside the SQS API,
+// and the health pages of the admin address.
 //
 // Each resource has a file: queues.go, messages.go, find.go, fate.go, nack.go, reasons.go,
 // records.go, claims.go, alarms.go, backup.go and cluster.go for /v1, health.go for the admin

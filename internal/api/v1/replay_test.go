@@ -88,8 +88,8 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// Where a page of the history ends is no place among the messages, nor the other way round.
-// [HIST-9, PEEK-5]
+// The end of a page of the history is not accepted as a place in the list of messages, nor the
+// other way round. [HIST-9, PEEK-5]
 func TestPlacesOfLists(t *testing.T) {
 	w := pastWorld(t)
 	w.do(t, &engine.SendMessage{Queue: engine.QueueName{Account: account, Name: "jobs"},

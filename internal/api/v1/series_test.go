@@ -111,8 +111,7 @@ func TestSeries(t *testing.T) {
 		}
 		wants("after a start", list.Queues["orders"].SentPerS, strings.Repeat("- ", 358)+"0 1")
 
-		// Of a longer time a period has five minutes. Its rate is the mean of
-		// the minutes that are known.
+		// For a longer time, a period is five minutes. Its rate is the mean of the known minutes.
 		list = get("queues=orders&last=24h")
 		if list.Periods != 288 || list.PeriodMS != 300_000 {
 			t.Errorf("a day is %d periods of %d ms", list.Periods, list.PeriodMS)

@@ -167,8 +167,8 @@ func TestSessionFromElsewhere(t *testing.T) {
 	}
 }
 
-// A page of another origin cannot sign a browser in, and a sign-in needs an address where nobody
-// listens on the way. [CONSOLE-11, CONSOLE-12]
+// A page of another origin cannot sign a browser in, and a sign-in needs an address that others
+// cannot eavesdrop on. [CONSOLE-11, CONSOLE-12]
 func TestSignInFromElsewhere(t *testing.T) {
 	b := newKeyed(t, keyOf("TQALL001", "*", "")).browse(t, auth.Config{})
 	for what, test := range map[string]struct {
@@ -352,8 +352,8 @@ func TestSessionIsForV1(t *testing.T) {
 	}
 }
 
-// Where pages are read-only, no session changes anything, whatever its key may do; nor does a page
-// where there are no keys. Commands do. [CONSOLE-14]
+// If pages are read-only, no session can change anything, whatever its key allows; on a server
+// without keys, no page can. Commands still can. [CONSOLE-14]
 func TestReadOnlyPages(t *testing.T) {
 	b := newKeyed(t, keyOf("TQALL001", "*", "")).browse(t, auth.Config{ReadOnlyPages: true})
 	if s := b.signsIn(t, "TQALL001"); !s.ReadOnly {

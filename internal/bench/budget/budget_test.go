@@ -43,8 +43,8 @@ func TestBoundsAreJudged(t *testing.T) {
 	}
 }
 
-// What a line has found is told although it failed later, and what it has not found is a failure
-// even if it says nothing.
+// A line that fails late still reports what it has measured. A missing measurement is a failure
+// even if the line reports no error.
 func TestLinesThatFail(t *testing.T) {
 	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1), atLeast("b", 1, 1)}}
 	f := &Config{Short: true, Scale: 1, Dir: t.TempDir()}

@@ -13,8 +13,8 @@ import (
 	"tenaq/internal/testing/audit"
 )
 
-// A client works on the queues of a story, through any node that says it leads, and writes down
-// what it is told.
+// A client works on the queues of a story, through any node that says it leads, and records the
+// answers.
 type client struct {
 	*story
 	rng  *rand.Rand
@@ -214,8 +214,8 @@ func (c *client) sendAgain() {
 	}
 }
 
-// receive keeps what it gets, and returns how many messages that are. An answer with a message of
-// which nothing is known any more counts as none.
+// receive keeps what it gets, and returns how many messages that are. An answer that contains an
+// unknown message counts as no answer.
 func (c *client) receive(queue string, visibility, wait int64) int {
 	var holdings []holding
 	var deliveries []audit.Delivery

@@ -364,7 +364,7 @@ func TestLeaderWithWrongRows(t *testing.T) {
 	})
 }
 
-// Of two nodes with different rows neither serves, and neither leaves the group: the third one
+// If two nodes have different rows, neither serves and neither leaves the group. The third node
 // decides when it is back.
 func TestTwoNodesDiffer(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, r *rig) {

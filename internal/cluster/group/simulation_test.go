@@ -362,8 +362,8 @@ func (s *story) leaveOff(n *node) {
 	s.down[n] = time.Now().Add(time.Duration(s.rng.ExpFloat64() * float64(mean)))
 }
 
-// heal ends all faults and starts machines: all of them, or all but a minority that is to be off
-// for longer.
+// heal ends all faults and starts machines: all of them, or all but a minority that stays off for
+// longer.
 func (s *story) heal(all bool) {
 	off := 0
 	for _, n := range s.nodes[:s.voters] {

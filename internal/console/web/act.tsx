@@ -87,6 +87,6 @@ export async function ask(make: (all: typeof import("./change")) => ComponentChi
   try {
     open.value = <Fragment key={++dialogs}>{make(await import("./change"))}</Fragment>;
   } catch {
-    tell({ text: "The rest of the page could not be loaded. Load it again.", bad: true });
+    tell({ text: "Part of the console could not be loaded. Reload the page.", bad: true });
   }
 }

@@ -137,7 +137,7 @@ export function Send({ queue, fifo, like }: { queue: string; fifo: boolean; like
     <Attributes rows={rows} set={setRows} />
     <div class="grid">{fifo && <Input name="Message group" value={group} set={setGroup} required />}
       {fifo && <Input name="Deduplication id" value={dedup} set={setDedup} hint="from the content" />}
-      {!fifo && <Input name="Delay in seconds" type="number" value={delay} set={setDelay} hint="that of the queue" />}</div>
+      {!fifo && <Input name="Delay in seconds" type="number" value={delay} set={setDelay} hint="the queue's default" />}</div>
   </Act>;
 }
 
@@ -155,7 +155,7 @@ export function Create() {
     let redrive = {};
     if (dead) {
       if (await missing(letters)) {
-        if (!await missing(full)) throw new Error(`There is a queue ${full}, and no queue ${letters}: create that first, and set the RedrivePolicy of ${full}.`);
+        if (!await missing(full)) throw new Error(`The queue ${full} exists, but ${letters} does not: create ${letters} first, then set the RedrivePolicy of ${full}.`);
         await act("CreateQueue", { QueueName: letters, Attributes: { ...kind, MessageRetentionPeriod: "1209600" } });
       }
       const { arn } = await get<QueueDetail>("/queues/" + encodeURIComponent(letters));
@@ -169,7 +169,7 @@ export function Create() {
     ...(dead ? ["--dead-letter", v(letters), "--max-receives", String(Number(max))] : []))}>
     <Input name="Name" value={name} set={setName} required wide hint="orders" />
     <label class="check"><input type="checkbox" checked={fifo} onChange={(e) => setFifo(e.currentTarget.checked)} /> FIFO: messages of a group arrive in order</label>
-    <label class="check"><input type="checkbox" checked={dead} onChange={(e) => setDead(e.currentTarget.checked)} /><span>Keep messages that fail in <b><T text={name ? letters : "a dead-letter queue"} /></b></span></label>
+    <label class="check"><input type="checkbox" checked={dead} onChange={(e) => setDead(e.currentTarget.checked)} /><span>Move messages that keep failing to <b><T text={name ? letters : "a dead-letter queue"} /></b></span></label>
     {dead && <div class="grid"><Input name="After this many receives" type="number" value={max} set={setMax} required /></div>}
   </Act>;
 }
@@ -220,7 +220,7 @@ export function Tag({ queue }: { queue: string }) {
       ? act("UntagQueue", { QueueUrl: queue, TagKeys: [key] }) : act("TagQueue", { QueueUrl: queue, Tags: { [key]: before } }) };
   };
   return <Act title={`Set a tag of ${queue}`} label="Set" ready={key !== ""} act={tag}
-    same={{ ...same("tag", "Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`)), ...(key.includes("=") ? { unlike: "The command takes no key with an equals sign." } : {}) }}>
+    same={{ ...same("tag", "Set the tag", "tenaq", "queue", "tag", v(queue), v(`${key || "team"}=${value}`)), ...(key.includes("=") ? { unlike: "The command does not take a key that contains an equals sign." } : {}) }}>
     <div class="grid"><Input name="Key" value={key} set={setKey} required list={["tenaq:history", "tenaq:max-in-flight", "tenaq:rate"]} /><Input name="Value" value={value} set={setValue} /></div>
   </Act>;
 }
@@ -228,10 +228,10 @@ export function Tag({ queue }: { queue: string }) {
 export type Verb = "redrive" | "move" | "park" | "delete";
 
 const verbs: Record<Verb, { title: string; label: string; command(...words: Word[]): Same; says: string }> = {
-  redrive: { title: "Send back", label: "Send back", command: (...words) => same("redrive", "Send back", "tenaq", "dead", "redrive", ...words), says: "Each message goes back to the queue it came from, as a new message of the same lineage without receives. What a worker has received cannot be taken back; cancelling stops the rest." },
-  move: { title: "Move to another queue", label: "Move", command: (...words) => same("move", "Move to another queue", "tenaq", "dead", "redrive", ...words), says: "Each message goes to this queue, as a new message of the same lineage without receives. Cancelling stops the rest." },
+  redrive: { title: "Send back", label: "Send back", command: (...words) => same("redrive", "Send back", "tenaq", "dead", "redrive", ...words), says: "Each message goes back to the queue it came from, as a new message of the same lineage, with no receives. A message that a worker has received cannot be taken back; cancelling stops the rest." },
+  move: { title: "Move to another queue", label: "Move", command: (...words) => same("move", "Move to another queue", "tenaq", "dead", "redrive", ...words), says: "Each message goes to this queue, as a new message of the same lineage, with no receives. Cancelling stops the rest." },
   park: { title: "Park", label: "Park", command: (...words) => same("park", "Park", "tenaq", "dead", "park", ...words), says: "The messages keep their ids, source and receive count, and wait in the parking queue. They can be sent back from there." },
-  delete: { title: "Delete", label: "Delete", command: (...words) => same("delete", "Delete", "tenaq", "dead", "delete", ...words), says: "The messages are deleted for ever." },
+  delete: { title: "Delete", label: "Delete", command: (...words) => same("delete", "Delete", "tenaq", "dead", "delete", ...words), says: "The messages are deleted permanently." },
 };
 
 // Selected carries out a task on the messages of a kind, or on all: first it counts them. A task takes
@@ -325,11 +325,11 @@ function Editor({ m, queue }: { m: Message; queue: string }) {
   const words: Word[] = ["tenaq", "dead", "edit", v(queue), m.messageId, ...(body !== was ? ["--body", v(body)] : []), ...set.flatMap((r): Word[] => ["--attribute", attribute(r)]),
     ...removed.flatMap((r): Word[] => ["--without", v(r.name)]), ...(to ? ["--to", v(to)] : []), "--yes"];
   return <Act title={`Edit and send ${m.messageId.slice(0, 8)}`} label="Replace and send" ready={!m.bodyCut && (changed || to !== "")} act={send} same={same("edit", "Send the corrected message in its place", ...words)}>
-    <p>The server removes the original and sends the new one in one step. It has the same lineage, and goes {to ? <Fragment>to <b><T text={to} /></b></Fragment> : "back to where the original came from"}.</p>
+    <p>The server removes the original and sends the new message in one step. The new message has the same lineage, and goes {to ? <Fragment>to <b><T text={to} /></b></Fragment> : "back to where the original came from"}.</p>
     {m.bodyCut && <p class="problem">The body is too large to edit here: use the command with --body-file.</p>}
     <Body value={body} set={setBody} was={was} /><Attributes rows={rows} set={setRows} />
     <div class="grid"><Input name="Queue" value={to} set={setTo} hint="where it came from" /></div>
-    {!changed && <p class="dim">Nothing is changed yet.</p>}
+    {!changed && <p class="dim">You have not changed anything yet.</p>}
   </Act>;
 }
 
@@ -343,7 +343,7 @@ export function Quiet({ match }: { match: string }) {
   };
   return <Act title="Silence alarms" label="Silence" ready={of !== "" && long !== ""} act={silence}
     same={same("silence", "Silence them", "tenaq", "alarms", "silence", v(of), "--for", v(long), ...(why ? ["--reason", v(why)] : []))}>
-    <p>A silenced alarm changes its state, and runs no action.</p>
+    <p>A silenced alarm still changes its state, but runs no actions.</p>
     <Input name="Alarms" value={of} set={setOf} required wide hint="orders/*" />
     <div class="grid"><Input name="For" value={long} set={setLong} required list={["30m", "2h", "8h", "24h"]} /><Input name="Reason" value={why} set={setWhy} /></div>
   </Act>;
@@ -370,7 +370,7 @@ export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
   const room = r.state ? Math.max(0, r.state.rate - r.state.onTheWay) : 0;
   return <Act title={`Take a step of ${r.queue}`} label="Take a step" harmless={false} act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
-    <p id="act-about">The redriver does now what it would do at its next step: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks what would only fail again. What workers have received cannot be taken back.</p>
+    <p id="act-about">The redriver takes its next step now: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks those that would only fail again. Messages that workers have received cannot be taken back.</p>
     {Date.parse(hidden ?? "") > now.value && <p class="problem">Some messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
   </Act>;
 }
@@ -378,8 +378,8 @@ export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
 // Decide settles the claim on a key, or lets it be claimed again. [REC-17]
 export function Decide({ c, ledger, settle }: { c: ClaimView; ledger: string; settle?: boolean }) {
   const [why, setWhy] = useState(""), [result, setResult] = useState(""), [sure, setSure] = useState(false);
-  const risk = c.state === "completed" ? settle ? "The work is completed already: its result is replaced." : "The work is completed: it is done again."
-    : c.remainingMs ? `${c.owner} holds the claim, and its lease runs for another ${age(c.remainingMs)}. A holder that is alive loses it${settle ? "." : ", while another one begins."}` : "";
+  const risk = c.state === "completed" ? settle ? "The work is already completed: its result will be replaced." : "The work is already completed: it will be done again."
+    : c.remainingMs ? `${c.owner} holds the claim, and its lease has ${age(c.remainingMs)} left. If that holder is alive, it loses the claim${settle ? "." : ", and another one may begin the work."}` : "";
   const words = (verb: string): Word[] => ["tenaq", "claims", verb, v(c.key), "--reason", v(why || "the bank has it"), ...(settle && result ? ["--result", v(result)] : []), ...(risk ? ["--force"] : []), ...inLedger(ledger)];
   const decide: Change<Said> = async ({ post }) => {
     await post(`/claims/${encodeURIComponent(c.key)}/${settle ? "settle" : "reopen"}`, { ledger, reason: why, ...(risk ? { force: true } : {}), ...(settle && result ? { result } : {}) });
@@ -390,7 +390,7 @@ export function Decide({ c, ledger, settle }: { c: ClaimView; ledger: string; se
     <p>{settle ? "The work is recorded as done, and is not done again." : "The key can be claimed at once, and its attempts start again. Nothing is sent: the next delivery of the message does the work."} This cannot be taken back.</p>
     <Input name="Reason" value={why} set={setWhy} required wide hint="for people who look at it later" />
     {settle && <Input name="Result" value={result} set={setResult} wide hint="of the work, for later callers" />}
-    {risk && <label class="check problem"><input type="checkbox" checked={sure} onChange={(e) => setSure(e.currentTarget.checked)} /> <span><T text={risk} /> Do it all the same.</span></label>}
+    {risk && <label class="check problem"><input type="checkbox" checked={sure} onChange={(e) => setSure(e.currentTarget.checked)} /> <span><T text={risk} /> Do it anyway.</span></label>}
   </Act>;
 }
 

@@ -82,7 +82,7 @@ function Chart({ title, lines, queue, past }: { title: string; lines: Shown[]; q
   return <figure class="chart">
     <figcaption>{title}<span class="legend">{lines.map((l) => <span key={l.name} class={"key " + l.color.slice(2)}>
       {l.name} <b>{last && l.value(last) !== undefined ? count(l.value(last)!) : "–"}</b></span>)}</span></figcaption>
-    {failed ? <p class="dim">The chart could not be loaded. Load the page again to see it.</p> : <div ref={into} class="plot" aria-hidden="true" />}
+    {failed ? <p class="dim">The chart could not be loaded. Reload the page to see it.</p> : <div ref={into} class="plot" aria-hidden="true" />}
   </figure>;
 }
 
@@ -111,6 +111,6 @@ export function Charts({ queue }: { queue: string }) {
         <tbody>{ticks.slice(-10).reverse().map((p) => row(p.at, (l) => l.value(p.tick!.queues[queue]) ?? "–"))}
           {ends(past).map((at, i) => row(at, (l) => minute(l, i))).reverse()}</tbody>
       </table>}</details>
-    <p class="dim small">{kept && <Fragment>Rates are means of {last === "24h" ? "five minutes" : "a minute"}, and the others the most that there were. </Fragment>}The last five minutes of this page are live, second by second. A line has a gap where the server has no data. A dashed line marks a start of the server.</p>
+    <p class="dim small">{kept && <Fragment>Rates are averages over {last === "24h" ? "five minutes" : "a minute"}; the other lines show the highest count in that time. </Fragment>}The last five minutes of this page are live, second by second. A line has a gap where the server has no data. A dashed line marks when the server started.</p>
   </Fragment>;
 }

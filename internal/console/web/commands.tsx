@@ -74,7 +74,7 @@ export function CommandList({ list }: { list: Command[] }) {
     const { name, unlike } = c as Partial<Same>;
     return <li key={c.does + text} data-same={name}><span class="does">{c.does}</span>
       {text === null
-        ? <span class="dim">{unlike ?? "A name here has characters that are not safe to copy into a shell."}</span>
+        ? <span class="dim">{unlike ?? "A name contains characters that are not safe to copy into a shell."}</span>
         : <span class="line"><code>{text}</code><Copy text={text} what={`the command: ${c.does}`} /></span>}
     </li>;
   })}</ul>;
@@ -90,7 +90,7 @@ export function CommandPanel() {
   return <dialog ref={dialog} class="panel" aria-labelledby="commands-title" onClose={() => (commandsOpen.value = false)}>
     <header><h2 id="commands-title">Commands for this screen</h2>
       <button type="button" class="small" onClick={() => (commandsOpen.value = false)}>Close</button></header>
-    <p class="dim">They do the same in a terminal. <code>tenaq dead</code> first says what it would do, and does it with <code>--yes</code>; other commands that change something do it at once.
+    <p class="dim">They do the same in a terminal. <code>tenaq dead</code> only says what it would do until you add <code>--yes</code>; other commands that change something do it at once.
       {server.value?.caller.key ? " They sign with your key from the environment." : ""}</p>
     {open && <CommandList list={commands.value} />}
   </dialog>;

@@ -16,7 +16,7 @@ const places: Record<string, [address: string, name: string]> = {
 
 const list: [string, string][] = [
   ["/", "search"], ...Object.entries(places).map(([key, [, name]]): [string, string] => ["g " + key, name]),
-  ["j k", "next, previous row"], ["Enter", "open"], ["Esc", "close, or leave a field"], ["r", "read again"],
+  ["j k", "next, previous row"], ["Enter", "open"], ["Esc", "close, or leave a field"], ["r", "refresh"],
   ["Space", "pause live updates"], ["c", "commands of this screen"], ["t", "UTC or local time"], ["?", "this list"],
 ];
 
@@ -68,7 +68,7 @@ function pressed(e: KeyboardEvent): void {
     case " ":
       if (at.matches("button, a, summary, [role=tab]")) return;
       paused.value = !paused.value;
-      say(paused.value ? "Live updates are paused." : "Live updates are resumed.");
+      say(paused.value ? "Live updates are paused." : "Live updates have resumed.");
       break;
     case "c":
       commandsOpen.value = true;
@@ -101,7 +101,7 @@ export function KeysPanel() {
       <button type="button" class="small" onClick={() => (keysOpen.value = false)}>Close</button></header>
     <dl class="keys">{list.map(([key, does]) => <div key={key}><dt>{key.split(" ").map((k) => <kbd key={k}>{k}</kbd>)}</dt><dd>{does}</dd></div>)}</dl>
     <label class="check"><input type="checkbox" checked={letters.value === "on"}
-      onChange={(e) => (letters.value = e.currentTarget.checked ? "on" : "off")} /> Single keys are commands</label>
+      onChange={(e) => (letters.value = e.currentTarget.checked ? "on" : "off")} /> Single-key commands</label>
     <p class="dim"><a href="./licences.txt">Licences of the libraries in this page</a></p>
   </dialog>;
 }

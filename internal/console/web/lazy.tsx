@@ -14,7 +14,7 @@ export function lazy<P extends object>(of: (all: More) => ComponentType<P>) {
     useEffect(() => {
       if (!more) import("./more").then((all) => { more = all; set("there"); }, () => set("lost"));
     }, []);
-    if (!more) return <div class="loading">{state === "lost" ? "This part of the page could not be loaded. Load it again." : "Loading…"}</div>;
+    if (!more) return <div class="loading">{state === "lost" ? "This part of the console could not be loaded. Reload the page." : "Loading…"}</div>;
     const Screen = of(more) as ComponentType<object>;
     return <Screen {...props} />;
   };

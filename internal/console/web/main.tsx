@@ -80,8 +80,8 @@ function Places() {
 
 // Banner says when the numbers are not those of now. [CONSOLE-9]
 function Banner() {
-  if (lost.value) return <div class="banner bad" role="alert"><b>Not connected for {age(now.value - lostSince.value)}.</b> The numbers are from {clock(lastSeen.value)}. The page tries again by itself.</div>;
-  if (stalled.value) return <div class="banner bad" role="alert"><b>No commit has reached the disk for {age(stalled.value)}.</b> Sends wait. Look at the latency of the disk. <a href="#/health">Health</a></div>;
+  if (lost.value) return <div class="banner bad" role="alert"><b>Not connected for {age(now.value - lostSince.value)}.</b> The numbers are from {clock(lastSeen.value)}. The page retries automatically.</div>;
+  if (stalled.value) return <div class="banner bad" role="alert"><b>No commit has reached the disk for {age(stalled.value)}.</b> Sends are waiting. Check the latency of the disk. <a href="#/health">Health</a></div>;
   if (paused.value) return <div class="banner" role="status"><b>Live updates are paused.</b> <button type="button" class="small" onClick={() => (paused.value = false)}>Resume</button></div>;
   return null;
 }
@@ -130,7 +130,7 @@ function App() {
         {d && <Connection />}
         {d && !d.open && <Account />}
         <button type="button" class="small" title="Times in UTC or in local time (t)" onClick={() => (zone.value = zone.value === "utc" ? "local" : "utc")}>{zone.value === "utc" ? "UTC" : "Local time"}</button>
-        <button type="button" class="small" title="Colours: those of the system, light, dark" onClick={() => (scheme.value = nextScheme[scheme.value] ?? "auto")}>{scheme.value === "auto" ? "Auto" : scheme.value === "light" ? "Light" : "Dark"}</button>
+        <button type="button" class="small" title="Colours: system, light or dark" onClick={() => (scheme.value = nextScheme[scheme.value] ?? "auto")}>{scheme.value === "auto" ? "Auto" : scheme.value === "light" ? "Light" : "Dark"}</button>
       </span>
     </header>
     <Banner />

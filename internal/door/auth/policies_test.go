@@ -133,8 +133,8 @@ func TestUnreadablePolicyIsLogged(t *testing.T) {
 	}
 }
 
-// Policies may be asked for at any time, while others change them: nobody gets one that is older
-// than the version before it asked. [AUTH-45]
+// Policies may be asked for at any time, while others change them: no caller gets a policy older
+// than the version that was current before it asked. [AUTH-45]
 func TestPoliciesConcurrently(t *testing.T) {
 	source := &movingPolicy{}
 	p := NewPolicies(source, slog.New(slog.DiscardHandler))

@@ -167,7 +167,7 @@ func TestFileRights(t *testing.T) {
 	}
 }
 
-// A group may read what somebody else hands out.
+// The file may be readable by its group, if another user provides it.
 func TestFileOfSomebodyElse(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -44,7 +44,7 @@ func TestAddRemove(t *testing.T) {
 	}
 }
 
-// A statement that somebody wrote by hand stays as it is.
+// A statement that was written by hand stays as it is.
 func TestAddKeeps(t *testing.T) {
 	const mine = `{"Sid":"<me> & you","Effect":"Deny","Principal":"*","Action":"sqs:*","Condition":{"Bool":{"aws:SecureTransport":"false"}}}`
 	got, err := Add(`{"Version":"2012-10-17","Statement":`+mine+`}`, queueARN, "x", []string{"222222222222"}, []string{"*"})

@@ -136,7 +136,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// What is not evaluated is refused.
+// Elements that are not evaluated are refused.
 func TestParseRefuses(t *testing.T) {
 	many := func(n int, what string) string { return strings.TrimSuffix(strings.Repeat(what+",", n), ",") }
 	for text, part := range map[string]string{

@@ -18,7 +18,7 @@ type Generator struct {
 	holds  bool     // dead letters hold their groups
 	large  bool     // more messages than fit into one segment, or move at a time
 	opened int      // commands until the turn that the script opened ends
-	held   bool     // expiry is held
+	held   bool     // expiry is paused
 	unique int      // deduplication ids used once
 	tasks  int      // tried to be started
 	calls  int      // whose sends are made in several attempts

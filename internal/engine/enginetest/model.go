@@ -34,7 +34,7 @@ type Model struct {
 
 	now      int64
 	hold     bool
-	heldFrom int64 // the last time before expiry was held
+	heldFrom int64 // the last time before expiry was paused
 
 	clean                 bool // the last stop was a clean one
 	stamp                 int64
@@ -142,10 +142,10 @@ func (m *Model) Stop(_ int64, clean bool) { m.clean = clean }
 
 // Do implements Machine.
 func (m *Model) Do(r Request) error {
-	if r.HoldExpiry && !m.hold {
+	if r.ExpiryPaused && !m.hold {
 		m.heldFrom = m.now
 	}
-	m.now, m.hold = r.Now, r.HoldExpiry
+	m.now, m.hold = r.Now, r.ExpiryPaused
 	var no *engine.Error
 	switch op := r.Op.(type) {
 	case *engine.CreateQueue:

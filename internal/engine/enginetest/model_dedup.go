@@ -27,7 +27,7 @@ type modelAttempt struct {
 	generations []uint64
 }
 
-// trusted is the time that ends windows. None ends while expiry is held. [DEDUP-23]
+// trusted is the time that ends windows. None ends while expiry is paused. [DEDUP-23]
 func (m *Model) trusted() int64 {
 	if m.hold {
 		return m.heldFrom

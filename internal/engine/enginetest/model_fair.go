@@ -91,7 +91,7 @@ func (q *modelQueue) flights(now int64) map[string]int {
 }
 
 // pickFair is pick for a fair queue: it takes one message after the other, each of the group that
-// then has the fewest in flight. While expiry is held, it passes over some that have expired.
+// then has the fewest in flight. While expiry is paused, it passes over some that have expired.
 // [EXT-37, EXT-39, EXT-44, CLOCK-7]
 func (m *Model) pickFair(q *modelQueue, want int) (picked []*modelMessage) {
 	counts, last := q.flights(m.now), make(map[string]modelPlace)

@@ -29,7 +29,7 @@ func (q *modelQueue) groups() (groups [][]*modelMessage) {
 
 // receivableByGroup is receivable for FIFO queues: of every group the messages before the first
 // that is hidden or delayed [FIFO-17], and the groups in the order in which the first message of
-// each became available [FIFO-24]. A first message whose expiry is held holds its group back.
+// each became available [FIFO-24]. A first message whose expiry is paused holds its group back.
 // [FIFO-37]
 func (m *Model) receivableByGroup(q *modelQueue, now int64) (ready []*modelMessage) {
 	groups := m.open(q)

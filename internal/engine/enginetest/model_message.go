@@ -322,7 +322,7 @@ func (m *Model) receivable(q *modelQueue, now, step int64) (ready []*modelMessag
 }
 
 // modelLooksMax is how many expired messages that were handed out a receive passes over while
-// expiry is held. [CLOCK-7]
+// expiry is paused. [CLOCK-7]
 const modelLooksMax = 1000
 
 // inOrder returns what would be available if nothing expired, in order.

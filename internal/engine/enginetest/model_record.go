@@ -17,7 +17,7 @@ type modelRecord struct {
 	written, expires int64 // expires is zero for never
 }
 
-// time is what records expire by: it stands while expiry is held.
+// time is what records expire by: it does not advance while expiry is paused.
 func (m *Model) time() int64 {
 	if m.hold {
 		return max(m.heldFrom, 1)

@@ -124,7 +124,7 @@ func (w *World) peekGroups(
 // look applies an operation that only reads, at the moment of the last command.
 func (w *World) look(op engine.Op) error {
 	for range againMax {
-		err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry, Op: op})
+		err := w.engine.Apply(engine.Command{Now: w.now, ExpiryPaused: w.expiryPaused, Op: op})
 		if err != engine.ErrAgain {
 			return err
 		}

@@ -156,7 +156,7 @@ func (p *Player) Receipts() int { return len(p.handles) }
 // do submits an operation. A refusal is returned as the text of an answer.
 func (p *Player) do(op engine.Op, entries ...engine.Entry) (refusal string, err error) {
 	p.count++
-	r := Request{Command: engine.Command{Now: p.now, HoldExpiry: p.hold,
+	r := Request{Command: engine.Command{Now: p.now, ExpiryPaused: p.hold,
 		NoHistory: p.noOutcomes, Op: op}, Entries: entries}
 	binary.BigEndian.PutUint64(r.Seed[:], p.count*0x9e3779b97f4a7c15)
 	binary.BigEndian.PutUint64(r.Seed[8:], p.count)

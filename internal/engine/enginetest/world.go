@@ -71,18 +71,18 @@ type World struct {
 	cfg     engine.Config
 	engine  *engine.Engine
 
-	now      int64 // of the last command
-	expiry   bool  // the last request held expiry
-	grace    int64
-	clean    bool       // the last stop was a clean one
-	graced   int64      // no grace that the script has given lasts longer
-	inTurn   int        // commands since the last commit
-	held     bool       // the script holds the turn open
-	stops    *rand.Rand // when to stop
-	unread   []engine.Delivery
-	entryOf  func(*engine.Delivery) *engine.Entry
-	awakened map[string]bool
-	tally    *tally.Queues
+	now          int64 // of the last command
+	expiryPaused bool  // expiry was paused at the last request
+	grace        int64
+	clean        bool       // the last stop was a clean one
+	graced       int64      // no grace that the script has given lasts longer
+	inTurn       int        // commands since the last commit
+	held         bool       // the script holds the turn open
+	stops        *rand.Rand // when to stop
+	unread       []engine.Delivery
+	entryOf      func(*engine.Delivery) *engine.Entry
+	awakened     map[string]bool
+	tally        *tally.Queues
 
 	// requests, and how often the one that is under way was to be submitted again
 	finished, parts int
@@ -148,10 +148,10 @@ func (w *World) open() {
 	w.mustCommit()
 }
 
-// inform applies a command of the world's own. It holds expiry if the last request did, so that it
-// is the requests alone that say since when.
+// inform applies a command of the world's own. Expiry is paused if it was at the last request, so
+// that it is the requests alone that say since when.
 func (w *World) inform(op engine.Op) {
-	if err := w.engine.Apply(engine.Command{Now: w.now, HoldExpiry: w.expiry,
+	if err := w.engine.Apply(engine.Command{Now: w.now, ExpiryPaused: w.expiryPaused,
 		Op: op}); err != nil {
 		panic(err) // these are never refused
 	}
@@ -193,7 +193,7 @@ func (w *World) Do(r Request) error {
 			w.restart()
 		}
 		w.stop()
-		w.now, w.expiry = r.Now, r.HoldExpiry
+		w.now, w.expiryPaused = r.Now, r.ExpiryPaused
 		err := w.engine.Apply(r.Command)
 		w.engine.TakeStirred(func(n engine.QueueName) { w.awakened[n.Name] = true })
 		w.inTurn++

@@ -16,8 +16,8 @@ type System struct {
 
 	GraceFrom, GraceUntil int64 // deliveries ending in between are held until graceUntil
 
-	HeldFrom  int64  // the last time before expiry was held; zero while it is not
-	HeldUntil int64  // when expiry goes on if nothing happens; zero while it is not held
+	HeldFrom  int64  // the last time before expiry was paused; zero while it is not
+	HeldUntil int64  // when paused expiry resumes; zero while it is not paused
 	NextTask  uint64 // number of the next move task
 
 	IDKey IDKey // masks the places in message ids; zero before the first start

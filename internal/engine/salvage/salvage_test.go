@@ -130,8 +130,8 @@ var losses = []loss{
 	}},
 }
 
-// Whatever rows are lost, or have become older, the rest makes a store without a finding, and each
-// message of which all was saved is in it. Of a store that lost nothing, nothing is lost. [DUR-36]
+// Whatever rows are lost or outdated, the rest makes a store without findings, and it has every
+// message whose rows were all saved. If a store lost nothing, nothing is missing. [DUR-36]
 func TestSalvage(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(5, 20, 20, 200)
 	messages := 0
@@ -338,7 +338,7 @@ func TestSalvageOfHeldGroups(t *testing.T) {
 	}
 }
 
-// wantKept compares the salvaged messages with those of which all was saved.
+// wantKept compares the salvaged messages with those whose rows were all saved.
 func wantKept(t *testing.T, where string, rows, sound rowSet, store kv.Store) {
 	const messageKind, contentKind = 2, 3
 	for k, v := range rows {

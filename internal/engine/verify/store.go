@@ -41,7 +41,7 @@ func (a *run) system() {
 		case s.HeldFrom < 0 || s.Stamp < 0 || s.HeldUntil < 0 || s.HeldFrom == 0 &&
 			s.HeldUntil != 0:
 			a.report(row.QueueName{}, k,
-				"the last stamp is of %d, and expiry is held from %d until %d", s.Stamp, s.HeldFrom,
+				"the last stamp is of %d, and expiry is paused from %d until %d", s.Stamp, s.HeldFrom,
 				s.HeldUntil)
 		}
 	}

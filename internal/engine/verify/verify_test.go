@@ -705,7 +705,7 @@ func TestAuditFindsRandomDamage(t *testing.T) {
 	}
 }
 
-// Findings show keys and what is wrong with a row, and never what somebody sent.
+// Findings show keys and what is wrong with a row, but never the content of messages.
 func TestAuditShowsNoBodies(t *testing.T) {
 	clean := everyKind(t)
 	for _, k := range slices.Sorted(maps.Keys(clean)) {

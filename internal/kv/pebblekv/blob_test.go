@@ -17,8 +17,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// A blobSite is a store with values in blob files, some of which were rewritten, after a stop in
-// order.
+// A blobSite is a store with values in blob files, some of them rewritten, after a clean stop.
 type blobSite struct {
 	files map[string][]byte
 	rows  map[string]string
@@ -310,8 +309,8 @@ func TestDamagedBlobInBackground(t *testing.T) {
 	}
 }
 
-// Of a store whose blob files are damaged, or whose manifest is lost, rows are lost only where
-// their values are, what is lost is said, and no row has a value of another. [DUR-36]
+// If the blob files of a store are damaged, or its manifest is lost, only rows whose values were
+// there are lost. The report names them, and no row gets the value of another. [DUR-36]
 func TestSalvageBlobs(t *testing.T) {
 	site := newBlobSite(t)
 	manifest, copied := "", ""

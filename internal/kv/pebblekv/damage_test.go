@@ -194,7 +194,7 @@ func spoil(rng *rand.Rand, b []byte) (bad []byte, what string) {
 	return bad, fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at, len(b))
 }
 
-// A site is a store that is to be damaged, and the history that it must come back with.
+// A site is a store that the test damages, and the history that it must come back with.
 type site struct {
 	files   map[string][]byte
 	earlier []map[string][]byte // the files as they were at moments before

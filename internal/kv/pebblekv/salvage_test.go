@@ -61,7 +61,7 @@ func rowsOf(t *testing.T, files map[string][]byte) map[string]string {
 	return rows
 }
 
-// Of a sound store, stopped or crashed, every row is read, and nothing else. [DUR-36]
+// From an intact store, stopped or crashed, exactly its rows are read. [DUR-36]
 func TestReadDamagedSound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 40))
 	for _, f := range []fixture{

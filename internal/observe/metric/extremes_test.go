@@ -25,7 +25,7 @@ func TestExtremes(t *testing.T) {
 	want(Span{0, 0, 0, 1})
 }
 
-// Whenever somebody takes them, each value is taken once.
+// Whenever the extremes are taken, each value counts once.
 func TestExtremesLoseNothing(t *testing.T) {
 	var x Extremes
 	var writers sync.WaitGroup

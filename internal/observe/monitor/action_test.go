@@ -208,8 +208,8 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// A webhook that says when it wants to be asked again is asked then. Notices of several alarms are
-// one message then, and of an alarm that has changed meanwhile only the newest is told.
+// If a webhook says when to retry, it is retried then. Notices of several alarms are then one
+// message, and an alarm that has changed in the meantime sends only its newest notice.
 func TestBusyWebhook(t *testing.T) {
 	cfg := Config{Actions: map[string]Action{"team": {Webhook: "http://192.0.2.1/"}}, NoShipped: true}
 	bubble(t, cfg, func(w *world) {

@@ -152,7 +152,7 @@ func TestGoodWorker(t *testing.T) {
 	})
 }
 
-// A dead letter is told with the reason that its worker has written, and never with its body.
+// The notice of a dead letter has the reason that its worker wrote, and never its body.
 // [ALARM-45, ALARM-53]
 func TestDeadLetterReason(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
@@ -336,7 +336,7 @@ func TestPut(t *testing.T) {
 	})
 }
 
-// An action that nobody has declared is refused, whatever it looks like. [ALARM-43]
+// An undeclared action is refused, whatever it looks like. [ALARM-43]
 func TestUndeclaredAction(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		for _, name := range []string{"http://127.0.0.1/x", "/bin/sh", "arn:aws:sns:us-east-1:000000000000:other", "arn:", "", "copy "} {
@@ -415,7 +415,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What was not told before the process ended is told afterwards. [ALARM-42]
+// Notices that were not sent before the process ended are sent afterwards. [ALARM-42]
 func TestToldAfterRestart(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -436,7 +436,7 @@ func TestToldAfterRestart(t *testing.T) {
 	})
 }
 
-// A silence holds notices back, and what has changed by its end is told then. [ALARM-49]
+// A silence suppresses notices. Alarms that have changed by its end send notices then. [ALARM-49]
 func TestSilence(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped = true
@@ -464,7 +464,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// An alarm that goes on is told again until somebody acknowledges it. [ALARM-47]
+// An alarm that continues sends reminders until someone acknowledges it. [ALARM-47]
 func TestAcknowledge(t *testing.T) {
 	cfg := toQueue()
 	cfg.NoShipped, cfg.Repeat = true, time.Hour
@@ -535,7 +535,7 @@ func TestFlapping(t *testing.T) {
 	})
 }
 
-// What cannot be stored is not put.
+// An alarm that cannot be stored is not created.
 func TestPutNotStored(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		blocked := filepath.Join(w.dir, fileName)
@@ -640,8 +640,7 @@ func TestDeadLettersStay(t *testing.T) {
 	})
 }
 
-// An alarm stays while nobody can tell what queues there are, and is over when its queue is
-// deleted. [ALARM-44]
+// An alarm stays while the queues cannot be listed, and ends when its queue is deleted. [ALARM-44]
 func TestQueueDeleted(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -667,7 +666,7 @@ func TestQueueDeleted(t *testing.T) {
 	})
 }
 
-// A deaf broker tells nobody where the messages are.
+// A deaf broker does not say where the messages are.
 type deaf struct{ *broker.Broker }
 
 func (d deaf) Do(ctx context.Context, op engine.Op) error {
@@ -678,7 +677,7 @@ func (d deaf) Do(ctx context.Context, op engine.Op) error {
 	return d.Broker.Do(ctx, op)
 }
 
-// What clients put takes no room from the metrics of queues, and makes up no alarms.
+// Metrics that clients put do not displace those of queues, and raise no built-in alarms.
 func TestForeignMetrics(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.minutes(1)
@@ -737,7 +736,7 @@ func TestSilenceMatches(t *testing.T) {
 	}
 }
 
-// What could not be stored has not happened.
+// A change that could not be stored has no effect.
 func TestNothingStored(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		if err := w.Put(putVisible("waiting", "copy")); err != nil {

@@ -198,7 +198,7 @@ func TestActive(t *testing.T) {
 	})
 }
 
-// Another queue of the same name begins anew.
+// A new queue of the same name starts from zero.
 func TestRecreated(t *testing.T) {
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		w.create("orders")

@@ -16,8 +16,7 @@ func (w *world) tells(by Teller, name, about string, v float64) {
 	}
 }
 
-// A redriver that falls silent is noticed, by somebody else than itself, and so is that it is back.
-// [ALARM-51]
+// The server notices when a redriver stops reporting, and when it is back. [ALARM-51]
 func TestSilentRedriver(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -96,8 +95,7 @@ func TestToldBeforeRestart(t *testing.T) {
 	})
 }
 
-// An alarm on a program that nobody waits for any more ends by itself, a day after it was heard of
-// last.
+// An alarm about a program that has gone for good ends by itself, a day after its last report.
 func TestRetiredRedriver(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders-dlq")

@@ -70,8 +70,8 @@ func TestTroubles(t *testing.T) {
 	})
 }
 
-// Where the troubles come from a cluster that is no more, their alarms end; without built-in alarms
-// there are none.
+// If the troubles come from a cluster that no longer exists, their alarms end. Without built-in
+// alarms there are none.
 func TestTroublesEnd(t *testing.T) {
 	cluster := &reports{troubles: []Trouble{{"cluster/replica-stopped", "Node 1 has stopped."}}}
 	bubble(t, Config{Troubles: cluster.get}, func(w *world) {

@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// Of queues to which nothing has happened so many have data, and those that alarms are about. The
-// others have all of it from the first thing that happens to them on. [METRIC-2]
+// Of the unused queues, only a bounded number have data, and those that alarms are about. The
+// others have all metrics from their first use. [METRIC-2]
 func TestUnused(t *testing.T) {
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		name := func(i int) string { return fmt.Sprintf("queue-%04d", i) }

@@ -160,8 +160,7 @@ func (w *world) remove(queue string, h engine.Handle) {
 	w.do(&engine.DeleteMessage{Queue: queueNamed(queue), Handle: h})
 }
 
-// giveBack hides a message for some seconds more, as a worker does with one that is to be tried
-// again later.
+// giveBack hides a message for some more seconds, as a worker does before a retry.
 func (w *world) giveBack(queue string, h engine.Handle, seconds int64) {
 	w.t.Helper()
 	w.do(&engine.ChangeMessageVisibility{Queue: queueNamed(queue), Handle: h, Timeout: engine.Int{Value: seconds, Set: true}})

@@ -278,7 +278,7 @@ func TestCheckQueueURL(t *testing.T) {
 	expect(t, "not an address of Amazon", check(cli.Endpoint{}, "https://queue.example.com/1/q"), Warning, "not an address of Amazon")
 }
 
-// What answers is told apart by what it says of itself.
+// Servers are recognized by what they say about themselves.
 func TestProbe(t *testing.T) {
 	for _, test := range []struct {
 		name   string

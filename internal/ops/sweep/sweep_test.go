@@ -48,7 +48,7 @@ func sweepBubble(t *testing.T, test func(*sweepRig)) {
 	}
 }
 
-// clockless is a store as DynamoDB is one: nobody learns how old a record is.
+// clockless is a store without a clock, like DynamoDB: the age of a record is unknown.
 type clockless struct{ records.Store }
 
 func (s clockless) Get(ctx context.Context, key string) (records.Record, error) {
@@ -176,8 +176,8 @@ func (rig *sweepRig) want(what, got, want string) {
 	}
 }
 
-// Work is stuck when nobody has been at it for long: not while a holder renews, and not once it is
-// done.
+// Work is stuck if no holder has worked on it for long: not while a holder renews its claim, and
+// not once it is done.
 func TestFindsWhatNobodyIsAt(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		for _, key := range []string{"alive", "dead", "done", "exhausted", "failed", "released"} {
@@ -243,7 +243,7 @@ func TestWatches(t *testing.T) {
 	})
 }
 
-// What was registered and never sent, or sent and never begun, is sent.
+// Work that was registered and never sent, or sent and never begun, is sent.
 func TestSendsWhatWasRegistered(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("lost", sqstest.None)
@@ -317,8 +317,8 @@ func TestTakesOverADeadProducer(t *testing.T) {
 	})
 }
 
-// What is taken up between the look and the act is left alone, and so is what another sweep has
-// sent.
+// Work that is taken up between the look and the act is left alone, and so is what another sweep
+// has sent.
 func TestLeavesWhatHasChanged(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		for _, key := range []string{"order-1", "order-2"} {
@@ -349,7 +349,7 @@ func TestLeavesWhatHasChanged(t *testing.T) {
 	})
 }
 
-// What could not be sent has an error.
+// Work that could not be sent has an error.
 func TestFails(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("order-1", sqstest.None)

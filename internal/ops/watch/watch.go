@@ -44,7 +44,7 @@ type Config struct {
 // New connects to the endpoint and finds the queues.
 func New(ctx context.Context, a *cli.App, cfg Config) (*Watcher, error) {
 	if cfg.Prefix != "" && len(cfg.Queues) > 0 {
-		return nil, cli.Usagef("--prefix and the names of queues exclude each other")
+		return nil, cli.Usagef("--prefix and the names of queues exclude each other; leave one out")
 	}
 	kinds, err := cfg.kinds()
 	if err != nil {

@@ -65,7 +65,7 @@ func (h *heard) expect(t *testing.T, when string, want ...string) {
 
 var testLimits = Limits{Interval: time.Minute, AgeMax: time.Hour, InFlightMax: 5, BacklogMin: 10}
 
-// allKinds are the alarms of a watcher that is told nothing else.
+// allKinds are the default alarms of a watcher.
 func allKinds(t *testing.T) []*watchKind {
 	t.Helper()
 	kinds, err := (&Config{}).kinds()
@@ -125,8 +125,8 @@ func receive(t *testing.T, c *sqstest.Client, url string, n int, visibility int3
 	return handles
 }
 
-// A real dead letter is told once, with what to do next and without what stands in it; so is that
-// it is gone.
+// A real dead letter is reported once, with what to do next and without its content. That it is
+// gone is reported once too.
 func TestWatchDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)
@@ -202,8 +202,8 @@ func TestWatchInFlight(t *testing.T) {
 	})
 }
 
-// A backlog that grows for a quarter of an hour is told, one that comes and goes is not, and
-// neither is a small one.
+// A backlog that grows for a quarter of an hour is reported. One that comes and goes is not, nor is
+// a small one.
 func TestWatchBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)
@@ -262,7 +262,7 @@ func TestWatchUnreachable(t *testing.T) {
 	})
 }
 
-// What is in alarm when its queue is deleted is not in alarm for ever.
+// An alarm ends when its queue is deleted.
 func TestWatchDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)
@@ -335,7 +335,7 @@ func states(changes []Notice) []string {
 	return list
 }
 
-// Ages and deletes are judged when somebody tells them, and not before.
+// Ages and deletes are judged once they are known, and not before.
 func TestWatchJudge(t *testing.T) {
 	j := newJudge(allKinds(t), testLimits, (&sqsSource{client: &cli.Client{}}).commands)
 	now := time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC)
@@ -361,7 +361,7 @@ func TestWatchJudge(t *testing.T) {
 	}
 	expect("even", look(5, counts(5, 100, 105)))
 	expect("too many deletes", look(6, counts(6, 100, 106)), "ALARM q/double-deletes")
-	// What is told twice about a minute is not counted twice: the later counts.
+	// If a minute is reported twice, it is not counted twice: the later report counts.
 	expect("more of them", look(6, counts(6, 100, 300)))
 	expect("even again", look(7, counts(7, 100, 100)), "OK q/double-deletes")
 	expect("nothing is told any more", look(8, &watchedQueue{name: "q"}))
@@ -646,7 +646,7 @@ func TestCloudWatch(t *testing.T) {
 	}
 }
 
-// What a line ends with can be run where the queue is.
+// The command at the end of a line works at the endpoint of the queue.
 func TestWatchCommands(t *testing.T) {
 	for _, test := range []struct {
 		source sqsSource
@@ -663,7 +663,7 @@ func TestWatchCommands(t *testing.T) {
 	}
 }
 
-// What does not work is said once, and again when it has worked in between.
+// A failure is reported once, and again if it has worked in between.
 func TestWatchSays(t *testing.T) {
 	var said []string
 	s := &sqsSource{said: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, notes: map[string]error{}}

@@ -1,6 +1,6 @@
-// Package backup is the form of a backup: a tar archive that begins with a manifest and ends with
-// the SHA-256 of everything before, so that one which was cut off or changed is known to be no
-// backup.
+// Package backup reads and writes the format of backups: a tar archive that begins with a manifest
+// and ends with the SHA-256 of everything before, so that a backup that was cut off or changed is
+// recognized.
 //
 // It guarantees that what Read has returned without an error is, byte for byte, what Write was
 // given. It leaves to its callers what the files are and where they go; names are checked, and none

@@ -1,5 +1,4 @@
-// Package audit tells from what the clients of some queues saw whether the queues kept their
-// promises.
+// Package audit decides whether queues kept their promises, from what their clients saw.
 //
 // A History holds what was asked and answered, with the times between which each operation
 // happened, all by one monotonic clock. Check is a pure function from a History to a Report. It

@@ -74,7 +74,7 @@ type Send struct {
 
 	MessageID string // when Done
 
-	// Of FIFO queues. Sends that have a deduplication ID in common have their body in common too.
+	// For FIFO queues. Sends with the same deduplication ID also have the same body.
 	Group, Dedup string
 	Sequence     string // when Done
 }

@@ -33,7 +33,7 @@ type handedOut struct {
 	i      int // position in the history, which within an answer is that in the answer
 }
 
-// stay returns the stay of a message in a queue, of which an answer at some time has told.
+// stay returns the stay of a message in a queue that an answer at some time reported.
 func (c *checker) stay(m *message, queue, sequence, groupID string, by time.Duration) *stay {
 	for _, s := range m.stays {
 		if s.group.queue != queue {

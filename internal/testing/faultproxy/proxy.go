@@ -1,7 +1,7 @@
 // Package faultproxy stands between a client and a server that speak the SQS API in JSON, and
 // disturbs them as a test tells it to: requests that never arrive, answers that are lost although
-// the server has done what it was asked, requests that arrive twice or when nobody waits for them
-// any more, refusals, delays, and outages in which nothing gets through.
+// the server has done what it was asked, requests that arrive twice, or after the client has
+// stopped waiting, refusals, delays, and outages in which nothing gets through.
 //
 // What happens to a request is decided by a plan, by operation and number; a plan that rolls dice
 // repeats itself when its seed is the same. A request without a fault passes as it is, with its
@@ -37,8 +37,8 @@ type Config struct {
 	// functions.
 	Plan func(Request) Fault
 
-	// Arrived is told of every request, as soon as it is there and before anything happens to it.
-	// It is called from many goroutines, and may be nil.
+	// Arrived is called with every request when it arrives, before anything happens to it. It is
+	// called from many goroutines, and may be nil.
 	Arrived func(Request, time.Time)
 }
 

@@ -9,7 +9,7 @@
 // requests come in any order, and that AWS keeps concurrent ones apart is taken from its
 // documentation.
 //
-// Where it is missing tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
+// If it is missing, tests are skipped with a message; with TENAQ_REQUIRE_ALL=1 they fail.
 package mototest
 
 import (
@@ -49,7 +49,8 @@ var shared struct {
 	hold io.Closer // the pipe; it would be closed if nothing referred to it
 }
 
-// URL returns the address of the emulator, which it starts if nobody has. It takes any credentials.
+// URL returns the address of the emulator, and starts the emulator if needed. It takes any
+// credentials.
 func URL(t testing.TB) string {
 	t.Helper()
 	shared.Lock()
@@ -119,7 +120,7 @@ func run(python string) (url string, err error) {
 	return "", fmt.Errorf("it does not answer:\n%s", log.String())
 }
 
-// freeAddr finds a loopback address that nobody uses, below the ports that systems give to outgoing
+// freeAddr finds an unused loopback address, below the ports that systems give to outgoing
 // connections.
 func freeAddr() (string, error) {
 	for range 100 {

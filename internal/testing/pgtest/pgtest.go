@@ -5,7 +5,7 @@
 // however the test binary ends: each server is the child of a shell that holds a pipe from the test
 // binary, and stops the server and removes its files when the pipe closes.
 //
-// Where there is no PostgreSQL tests are skipped, loudly; with TENAQ_REQUIRE_ALL=1 they fail.
+// If PostgreSQL is missing, tests are skipped with a message; with TENAQ_REQUIRE_ALL=1 they fail.
 package pgtest
 
 import (

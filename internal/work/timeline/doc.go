@@ -1,5 +1,5 @@
-// Package timeline puts the life of a piece of work together from what is known about it: the stays
-// of its messages in queues, the claims on its key, and the registrations of its producers.
+// Package timeline assembles the life of a piece of work from the known facts: the stays of its
+// messages in queues, the claims on its key, and the registrations of its producers.
 //
 // What it guarantees:
 //

@@ -1,4 +1,5 @@
-// Package v1client asks a tenaq server what the SQS API has no words for: /v1, on the same address.
+// Package v1client calls /v1, the API of a tenaq server for the features that SQS lacks. It has the
+// same address as the SQS API.
 //
 // A Client is made from a client of the SQS API. It takes the address, the HTTP client, the region
 // and the credentials from it, and signs requests as the SDK does.

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testChild reports that it is there, and works until it is told to end, fails, or is done.
+// testChild reports that it is there, and works until a signal stops it, it fails, or it is done.
 func testChild(c *Child) {
 	c.Tell(Report{Point: "here"})
 	switch c.told.Role {

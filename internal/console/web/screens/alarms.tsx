@@ -26,7 +26,7 @@ export function Alarms() {
     <Wait of={asked}>{(d) => {
       const all = d.alarms.filter((a) => !queue || a.queue === queue).sort((a, b) => rank(a) - rank(b) || (a.since < b.since ? 1 : -1));
       return <Fragment>
-        {all.length === 0 && <Empty><Badge kind="good">No alarm</Badge> <p>Built-in alarms are listed here when they are raised, and for a while after.</p></Empty>}
+        {all.length === 0 && <Empty><Badge kind="good">No alarm</Badge> <p>Built-in alarms are listed here while they are raised, and for a while afterwards.</p></Empty>}
         <ul class="alarms">{all.map((a) => <One key={a.name} a={a} />)}</ul>
         {d.silences.length > 0 && <Fragment><h2>Silences</h2><Table name="Silences" rows={d.silences} id={(s) => s.match} columns={[
           { name: "Match", cell: (s) => <T text={s.match} /> }, { name: "Until", cell: (s) => <Time at={s.until} /> }, { name: "Reason", wide: true, cell: (s) => <T text={s.reason ?? ""} /> },

@@ -55,7 +55,7 @@ function List({ ledger }: { ledger: string }) {
     <Wait of={asked}>{(d) => {
       const all = [...d.claims, ...(more?.claims ?? []).filter((c) => !d.claims.some((first) => first.key === c.key))], next = more ? more.next : d.next, looked = d.looked + (more?.looked ?? 0);
       return <Fragment>
-        {all.length === 0 ? prefix || state || next ? <Empty>No claim matches{next && `, of ${plural(looked, "claim")} so far`}.</Empty> : <None />
+        {all.length === 0 ? prefix || state || next ? <Empty>No claim matches{next && ` among the first ${plural(looked, "claim")}`}.</Empty> : <None />
           : <Table<ClaimView> name="Claims" class="messages" rows={all} id={(c) => c.key} columns={[
             { name: "Key", cell: (c) => <a data-row class="key-cell" href={link(["claims", c.key], { ledger: ledger === "claim/" ? "" : ledger })}><T text={c.key} /></a> },
             { name: "State", cell: (c) => <State c={c} /> },
@@ -91,7 +91,7 @@ function OneClaim({ name, ledger }: { name: string; ledger: string }) {
       <dl class="facts">
         <Fact name="Owner"><T text={c.owner} /></Fact><Fact name="Attempts">{count(c.attempts)}</Fact>
         <Fact name="Written">{age(c.ageMs + Math.max(0, now.value - asked.at))} ago</Fact>
-        {c.state === "held" && <Fact name="Lease">{c.remainingMs ? `${age(c.remainingMs)} of ${age(c.leaseMs ?? 0)} left` : `of ${age(c.leaseMs ?? 0)} is over: the holder is lost, or slow`}</Fact>}
+        {c.state === "held" && <Fact name="Lease">{c.remainingMs ? `${age(c.remainingMs)} of ${age(c.leaseMs ?? 0)} left` : `${age(c.leaseMs ?? 0)}, expired: the holder is lost or slow`}</Fact>}
         {c.messageId && <Fact name="Message"><From id={c.messageId} /></Fact>}
         {c.fence ? <Fact name="Fence">{String(c.fence)}</Fact> : null}
         {ledger !== "claim/" && <Fact name="Ledger"><T text={ledger} /></Fact>}

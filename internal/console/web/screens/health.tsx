@@ -31,7 +31,7 @@ export function Health() {
       {d.caller.expires && <Fact name="Access ends"><Time at={d.caller.expires} /></Fact>}
       <Fact name="Parts of the API"><T text={d.features.join(", ")} /></Fact>
     </dl>
-    {clustered ? <Cluster /> : <Fragment><h2>Cluster</h2><Empty>This is a single server. Three servers survive the loss of one: <code>tenaq cluster --help</code>.</Empty></Fragment>}
+    {clustered ? <Cluster /> : <Fragment><h2>Cluster</h2><Empty>This is a single server. A cluster of three servers survives the loss of one: <code>tenaq cluster --help</code>.</Empty></Fragment>}
     <p class="dim">The admin address has more for monitoring systems: <code>/livez</code>, <code>/readyz</code> and <code>/metrics</code>.</p>
   </Fragment>;
 }
@@ -44,7 +44,7 @@ function difference(at: number): string {
 function Cluster() {
   const asked = useGet<Status>("/cluster", {}, 2000);
   return <Fragment><h2>Cluster</h2><Wait of={asked}>{(c) => <Fragment>
-    {!c.leader && <div class="problem" role="alert">No node leads: requests wait until one does.</div>}
+    {!c.leader && <div class="problem" role="alert">There is no leader: requests wait until one is elected.</div>}
     <Table<Member> name="Nodes" rows={c.members} id={(m) => m.id} columns={[
       { name: "Node", cell: (m) => <span class="mono"><T text={m.id.slice(0, 8)} /></span> },
       { name: "Role", cell: (m) => <Badge kind={m.role === "leader" ? "good" : m.trouble ? "bad" : "idle"}>{m.role}</Badge> },

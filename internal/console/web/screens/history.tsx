@@ -81,7 +81,7 @@ function Ended({ o }: { o: Outcome }) {
         {o.firstSent !== o.sent && <li><Time at={o.firstSent} /> <span>work first sent, as <MessageLink id={o.lineageId} /></span></li>}
         <li><Time at={o.sent} /> <span>entered this queue</span></li>
         {o.firstReceive && <li><Time at={o.firstReceive} /> <span>first received</span></li>}
-        {o.lastReceive && o.receiveCount > 1 && <li><Time at={o.lastReceive} /> <span>last received, of {count(o.receiveCount)} times</span></li>}
+        {o.lastReceive && o.receiveCount > 1 && <li><Time at={o.lastReceive} /> <span>last received; {count(o.receiveCount)} receives in all</span></li>}
         <li><Time at={o.ended} /> <span>{o.outcome.replace("_", " ")}{o.to && <Fragment>, to <QueueLink name={o.to} /></Fragment>}</span></li>
       </ol>
       {o.reason && <section><h3>Why it failed</h3><p class="why"><T text={o.reason} /></p></section>}

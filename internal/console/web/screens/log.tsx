@@ -29,7 +29,7 @@ export function Log() {
     <h1>Action log</h1>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!list && !error && <div class="loading">Loading…</div>}
-    {list?.length === 0 && <Empty>No operator has done anything through this console or a command of tenaq.</Empty>}
+    {list?.length === 0 && <Empty>No operator has changed anything yet with this console or a tenaq command.</Empty>}
     {list && list.length > 0 && <Table name="Actions" rows={list} id={(a) => String(a.number)} columns={[
       { name: "Time", cell: (a) => <Time at={a.at} /> },
       { name: "By", cell: (a) => <T text={a.by} /> },

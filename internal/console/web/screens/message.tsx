@@ -33,7 +33,7 @@ function Gone({ id, text }: { id: string; text: string }) {
   return <Empty>
     <h2>No queue has this message now</h2>
     <p><T text={text} /></p>
-    <p>A queue that keeps a history knows what became of it. Look in the history of:</p>
+    <p>If its queue keeps a history, the outcome is recorded there. Search the history of:</p>
     <p>{queues.data?.queues.map((q) => <Fragment key={q.name}><button type="button" class="small" onClick={() => look(q.name)}><T text={q.name} /></button> </Fragment>)}</p>
     {queue && <Wait of={found}>{(l) => l.outcomes.length
       ? <p>{plural(l.outcomes.length, "outcome")}: <a href={link(["q", queue, "history"], { lineage: id })}>show</a></p>
@@ -66,7 +66,7 @@ function Elsewhere({ m }: { m: Shown }) {
   try {
     const pointer = JSON.parse(m.body ?? ""), { s3BucketName: bucket, s3Key: key } = Array.isArray(pointer) ? pointer[1] : pointer;
     if (typeof bucket !== "string" || typeof key !== "string") return null;
-    return <p class="dim">This is a pointer. The body has {bytes(Number(size.value) || 0)} and is outside the queue: <code><T text={key} /></code> in <code><T text={bucket} /></code>.</p>;
+    return <p class="dim">This is a pointer. The body of {bytes(Number(size.value) || 0)} is stored outside the queue, as <code><T text={key} /></code> in <code><T text={bucket} /></code>.</p>;
   } catch {
     return null; // the attribute means something else
   }
@@ -99,7 +99,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {m.key && <Fact name="Key of the work"><T text={m.key} /></Fact>}
       {m.attempts ? <Fact name="Attempts of its worker">{count(m.attempts)}</Fact> : null}
       {m.redrives ? <Fact name="Redrives">{count(m.redrives)}</Fact> : null}
-      {m.holds && <Fact name="Holds">group <code><T text={m.holds.groupId} /></code> of <QueueLink name={m.holds.queue} />: nothing of it is delivered until this message is back or gone</Fact>}
+      {m.holds && <Fact name="Holds">group <code><T text={m.holds.groupId} /></code> of <QueueLink name={m.holds.queue} />: none of its messages is delivered until this message is back or gone</Fact>}
       {m.deadLetterSource && <Fact name="Dead letter of"><QueueLink name={m.deadLetterSource.slice(m.deadLetterSource.lastIndexOf(":") + 1)} /></Fact>}
       <Fact name="Lineage id" title="The id of the first message of this work"><a class="mono" href={link(["m", m.lineageId])}>{m.lineageId}</a></Fact>
       <Fact name="Generation" title="Raised when a replay does completed work again">{m.generation}</Fact>
@@ -114,12 +114,12 @@ function Timeline({ m }: { m: Shown }) {
   const all: [at: string | null | undefined, what: string][] = [
     [m.firstSent !== m.sent ? m.firstSent : null, "work first sent, as " + m.lineageId.slice(0, 8)], [m.sent, "entered this queue"],
     [m.firstReceive, "first received"], [m.receiveCount > 1 ? m.lastReceive : null, "last received, the " + ordinal(m.receiveCount) + " time"],
-    [m.state === "visible" ? null : m.visibleAt, m.state === "blocked" || m.state === "held" ? "can be received when its group is free" : "visible again, unless its consumer deletes it or changes that"],
+    [m.state === "visible" ? null : m.visibleAt, m.state === "blocked" || m.state === "held" ? "can be received when its group is free" : "visible again, unless its consumer deletes it or changes the timeout first"],
   ];
   const known = all.filter(([at]) => at).sort(([a], [b]) => Date.parse(a!) - Date.parse(b!));
   return <Fragment>
     <ol class="timeline">{known.map(([at, what]) => <li key={what}><Time at={at} /> <span>{what}</span></li>)}</ol>
-    <p class="dim small">{m.receiveCount === 0 ? "No consumer has received it." : "Receives between the first and the last are not kept."} It is {age(m.ageMs)} old.</p>
+    <p class="dim small">{m.receiveCount === 0 ? "No consumer has received it." : "Receives between the first and the last are not recorded."} It is {age(m.ageMs)} old.</p>
   </Fragment>;
 }
 

@@ -28,7 +28,7 @@ export function Outboxes() {
     <Wait of={asked}>{(d) => {
       const of = name ? d.outboxes.filter((o) => o.name === name) : d.outboxes, aside = of.filter((o) => name || o.parked);
       return of.length === 0 ? <Empty><h2>No relay of {name ? "this" : "an"} outbox reports to this server</h2>
-        <p>A program writes a message into the outbox of its database, in the transaction of what the message is about. A relay sends it, at least once, and reports to this server each minute.</p>
+        <p>A program writes a message to the outbox in its database, in the same transaction as the change that the message reports. A relay sends the message at least once, and reports to this server every minute.</p>
         <CommandList list={start} /></Empty> : <Fragment>
         <Table<Outbox> name="Outboxes" rows={of} id={(o) => o.name} columns={[
           { name: "Outbox", cell: (o) => <a href={link(["outbox", o.name])} data-row><T text={o.name} /></a> },
@@ -39,7 +39,7 @@ export function Outboxes() {
           { name: "Set aside", number: true, cell: (o) => o.parked ? <span class="dead">{count(o.parked)}</span> : rows(o.parked) },
         ]} />
         {d.more && !name && <p class="problem">Only the first {count(d.outboxes.length)} outboxes are shown.</p>}
-        <p class="dim">These are the numbers that relays have reported last.</p>
+        <p class="dim">These are the latest numbers that relays have reported.</p>
         {aside.slice(0, 3).map((o) => <Aside key={o.name} o={o} />)}</Fragment>;
     }}</Wait>
   </Fragment>;
@@ -58,10 +58,10 @@ function Aside({ o }: { o: Outbox }) {
   const title = "Rows of " + o.name + " that were set aside";
   return <section><h2><T text={title} /></h2><Wait of={asked}>{(d) => {
     const age = d.reported ? now.value - Date.parse(d.reported) : 0;
-    if (d.rows.length === 0) return <p class="dim">{!o.parked ? "There are none." : d.reported ? "They are not known yet: the relay reports them each minute." : <Fragment>No relay has reported them: it is of an earlier version, or its key lacks <code>tenaq:ReportOutbox</code>. <code>tenaq outbox parked list</code> lists them.</Fragment>}</p>;
+    if (d.rows.length === 0) return <p class="dim">{!o.parked ? "There are none." : d.reported ? "They are not known yet: the relay reports them every minute." : <Fragment>No relay has reported them: the relay is of an earlier version, or its key lacks <code>tenaq:ReportOutbox</code>. <code>tenaq outbox parked list</code> lists them.</Fragment>}</p>;
     const queues = [...new Set(d.rows.map((r) => r.queue))].slice(0, 5);
     return <Fragment>
-      <p>Their queue refused them too often, or no queue could accept them, so no relay tries again. Correct the cause, then release them. They are in the database of the program, so commands release and discard them, where <code>TENAQ_OUTBOX</code> names that database:</p>
+      <p>Their queue refused them too often, or no queue could accept them, so no relay tries again. Fix the cause, then release them. The rows are in the database of the program, so use commands to release or discard them. <code>TENAQ_OUTBOX</code> must name that database:</p>
       <CommandList list={queues.map((q) => local(cmd(`Send the rows for ${q} again`, "tenaq", "outbox", "parked", "release", "--queue", v(q), "--run")))} />
       <Table<AsideRow> name={title} rows={d.rows} id={(r) => r.id} columns={[
         { name: "Row", cell: (r) => <code><T text={r.id} /></code> },

@@ -85,7 +85,7 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
           {dead ? <li>After {dead.maxReceiveCount ?? "too many"} receives, a message moves to <QueueLink name={dead.queue} tab="dead" />.</li>
             : !d.deadLettersOf && <li>There is no dead-letter queue: a message that keeps failing is received until its retention ends.</li>}
           <li>A message that no consumer deletes expires after {age(1000 * Number(d.attributes.MessageRetentionPeriod))}.</li>
-          <li>A received message is hidden for {age(1000 * Number(d.attributes.VisibilityTimeout))}, unless its receive says otherwise.</li>
+          <li>A received message is hidden for {age(1000 * Number(d.attributes.VisibilityTimeout))}, unless the receive asks for a different time.</li>
         </ul></section>
     </Fragment>;
   }}</Wait>;

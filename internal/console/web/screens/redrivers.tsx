@@ -35,7 +35,7 @@ const example = `redrive:
 
 function Missing() {
   return <Empty><h2>This server runs no redriver</h2>
-    <p>A redriver sends dead letters back at the pace that their consumer can bear, and parks what would only fail again. Add this to the file of <code>tenaq serve --config</code>:</p>
+    <p>A redriver sends dead letters back as fast as their consumer can handle them, and parks those that would only fail again. To run one, add this to the file that <code>tenaq serve --config</code> reads:</p>
     <pre>{example}</pre>
     <p>A redriver that runs elsewhere, with <code>tenaq redrive run</code>, is shown by <code>tenaq redrive status</code>.</p></Empty>;
 }
@@ -64,7 +64,7 @@ function One({ r }: { r: Redriver }) {
       {s && <span>breaker <Breaker b={s.breaker} /></span>}{r.paused && <Badge kind="warn">paused</Badge>}
       {can("tenaq:ManageRedrivers") && <span class="acts apart"><Steer r={r} />{s && <button type="button" class="small" onClick={() => void ask((m) => <m.Plan r={r} same={plan(r)} done={setPlanned} />)}>Plan the next step…</button>}
         {s && !r.paused && <button type="button" class="small" onClick={() => void ask((m) => <m.Step r={r} hidden={planned?.hiddenUntil} />)}>Take a step…</button>}</span>}</div>
-    {r.paused && <p class="why">Paused: <T text={r.paused} />. It redrives and parks nothing; what is on the way is still followed.</p>}
+    {r.paused && <p class="why">Paused: <T text={r.paused} />. It sends back and parks nothing, but still follows the messages that are on the way.</p>}
     {r.error && <p class="problem" role="alert">Its state cannot be read: <T text={r.error} /></p>}
     {s?.warnings.map((text) => <p key={text} class="problem"><T text={text} /></p>)}
     {r.step?.error && <p class="problem">The latest step failed: <T text={r.step.error} /></p>}
@@ -78,7 +78,7 @@ function One({ r }: { r: Redriver }) {
     {s && (s.kinds.length > 0 ? <Table<RedriverKind> name={"Kinds of failure of " + r.queue} rows={s.kinds} id={(k) => k.kind} columns={[
       { name: "Kind", cell: (k) => <code><T text={k.kind} /></code> }, { name: "Messages", number: true, cell: (k) => k.messages >= 3 ? "3 or more" : count(k.messages) },
       { name: "Breaker", cell: (k) => <Breaker b={k.breaker} /> }, { name: "Last", cell: (k) => <Time at={k.last} /> },
-      { name: "Reason", wide: true, cell: (k) => <T text={k.reason || "(no reason known)"} /> }]} /> : <p class="dim">No kind of failure is known since a message of it succeeded.</p>)}
+      { name: "Reason", wide: true, cell: (k) => <T text={k.reason || "(no reason known)"} /> }]} /> : <p class="dim">No open kind of failure: either none was seen, or a message of each has succeeded since.</p>)}
     <details class="numbers"><summary>Commands</summary><CommandList list={[change(r), plan(r)]} /></details>
   </li>;
 }
@@ -142,7 +142,7 @@ function Past({ r }: { r: Redriver }) {
     parts.push([s.state, end - begin]);
     at = end;
   }
-  if (!parts.length) return <p class="dim">The breaker of the last day is not known yet: the redriver reports it each minute.</p>;
+  if (!parts.length) return <p class="dim">The breaker of the last day is not known yet: the redriver reports it every minute.</p>;
   if (now.value > at) parts.push(["", now.value - at]);
   return <Fragment>
     <div class="band" role="img" aria-label={`The breaker of ${r.queue} in the last 24 hours; the list below has the same`}>{parts.map(([state, ms], i) => <span key={i} class={"b" + state} style={{ flexGrow: ms / 1000 }} />)}</div>

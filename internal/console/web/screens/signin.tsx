@@ -25,15 +25,15 @@ export function SignIn() {
     }
     setBusy(false);
   };
-  if (!safe) return <Fragment><h1>Sign in</h1><p class="problem">This page came over plain HTTP from another machine, so others could read the secret on the way. Serve TLS (<code>--tls-cert</code>, <code>--tls-key</code>), or forward a port of this machine: <code>ssh -L 9324:127.0.0.1:9324 <T text={location.hostname} /></code></p></Fragment>;
+  if (!safe) return <Fragment><h1>Sign in</h1><p class="problem">This page came over plain HTTP from another machine, so others could read the secret on the way. Serve TLS (<code>--tls-cert</code>, <code>--tls-key</code>), or forward a port from your machine: <code>ssh -L 9324:127.0.0.1:9324 <T text={location.hostname} /></code></p></Fragment>;
   return <form class="signin" onSubmit={enter}>
     <h1>Sign in</h1>
-    <p class="dim">This server requires an access key. The console may do what the key may do.</p>
+    <p class="dim">This server requires an access key. In the console, you can do what the key allows.</p>
     {(error || refused.value === "You have signed out." || refused.value.startsWith("The session")) && <p class={error ? "problem" : "dim"} role={error ? "alert" : "status"}><T text={error || refused.value} /></p>}
     <label class="field"><span>Access key id</span><input name="id" autocomplete="username" spellcheck={false} autocapitalize="off" required value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
     <label class="field"><span>Secret access key</span><input name="secret" type="password" autocomplete="current-password" required value={secret} onInput={(e) => setSecret(e.currentTarget.value)} /></label>
     <details><summary>The key is temporary</summary><label class="field"><span>Session token</span><input name="token" type="password" autocomplete="off" value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label></details>
     <button type="submit" class="primary" disabled={busy || !id.trim() || !secret}>{busy ? "Signing in…" : "Sign in"}</button>
-    <p class="dim">The secret is sent once and kept nowhere. The session ends after 30 minutes without use and after 8 hours. In a shell, <code>tenaq token</code> makes a token for curl.</p>
+    <p class="dim">The secret is sent once and kept nowhere. The session ends after 30 minutes without use, and after 8 hours at the latest. In a shell, <code>tenaq token</code> makes a token for curl.</p>
   </form>;
 }

@@ -45,7 +45,7 @@ function List() {
     {error && <div class="problem" role="alert"><T text={error} /></div>}
     <Wait of={asked}>{(d) => {
       const all = [...d.tasks, ...(more?.tasks ?? [])], next = more ? more.next : d.next;
-      return all.length === 0 ? <Empty>{state ? "No task is running." : "There has been no task. A task moves, parks or deletes messages: tenaq dead redrive, park and delete start one."}</Empty>
+      return all.length === 0 ? <Empty>{state ? "No task is running." : "No task has run yet. A task moves, parks or deletes messages: tenaq dead redrive, park and delete start one."}</Empty>
         : <Fragment><Table name="Tasks" rows={all} id={(t) => t.id} columns={[
           { name: "Task", cell: (t) => <a data-row href={link(["tasks", t.id])}><T text={t.id} /></a> },
           { name: "State", cell: (t) => <Badge kind={kinds[t.state]}>{t.state.toLowerCase()}</Badge> },

@@ -38,7 +38,7 @@ export function Life({ asked, ledger, now: where }: { asked: string; ledger?: st
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!got && !error && <div class="loading">Looking…</div>}
     {nothing && <Empty><h2>Nothing is known of this work</h2>
-      <p>A key is what a producer or a worker names its work by. Messages of senders that write no key are found by their ids.</p></Empty>}
+      <p>Producers and workers name their work by a key. To find a message that was sent without a key, search for its id.</p></Empty>}
     {got && !nothing && <Fragment>
       {where && <Now t={got} />}
       <h2>What happened</h2>
@@ -61,7 +61,7 @@ function Now({ t }: { t: Trace }) {
   return <dl class="facts now">
     {t.keys.length > 0 && <div class="fact"><dt>{t.keys.length === 1 ? "Key" : "Keys"}</dt><dd><T text={t.keys.join(", ")} /></dd></div>}
     {t.messages.map((m) => <div class="fact" key={m.place}><dt>Message</dt><dd><MessageLink id={m.messageId} /> <State state={m.state} /> in {m.queue && <QueueLink name={m.queue} />}, {plural(m.receiveCount, "receive")}</dd></div>)}
-    {t.messages.length === 0 && <div class="fact"><dt>Message</dt><dd class="dim">in no queue that was looked at</dd></div>}
+    {t.messages.length === 0 && <div class="fact"><dt>Message</dt><dd class="dim">in none of the queues that were searched</dd></div>}
     {t.claims.map((c) => <div class="fact" key={c.ledger + c.key + c.generation}><dt>Claim</dt><dd><ClaimText c={c} /></dd></div>)}
     {t.registrations.map((r) => <div class="fact" key={r.queue + r.key + r.generation}><dt>Registered</dt><dd>for <QueueLink name={r.queue} />, {r.state === "completed" ? "sent" : r.leaseOver ? "not known to be sent" : r.state}</dd></div>)}
   </dl>;

@@ -515,8 +515,8 @@ func (l *Load) drainOnce(ctx context.Context, q *queue, waitSeconds int) error {
 }
 
 // isDrained decides when to stop. When nothing is missing and the queue itself says that it is
-// empty, it is enough to wait for deleted messages that come back after their timeout. Otherwise
-// nobody's word is taken for it.
+// empty, it is enough to wait for deleted messages that come back after their timeout. Otherwise,
+// it does not trust the counts.
 func (l *Load) isDrained(ctx context.Context) bool {
 	l.mu.Lock()
 	quiet := time.Since(l.lastGot)

@@ -241,8 +241,8 @@ func (l *Load) steerOnce(ctx context.Context, rng *rand.Rand, t *audit.Task) err
 	return err
 }
 
-// replaceOne sends another body in the place of one that waits in a queue, of which another part is
-// what operators select by.
+// replaceOne replaces the body of a waiting message. Operators select messages by another part of
+// it.
 func (l *Load) replaceOne(ctx context.Context, rng *rand.Rand, q *queue) error {
 	var list struct {
 		Messages []struct{ MessageID, Place, Body string }

@@ -52,7 +52,7 @@ func newQueue(url string, fifo bool) *queue {
 	return &queue{url: &url, name: path.Base(url), fifo: fifo}
 }
 
-// A message is one that is to be sent; group and deduplication ID are of FIFO queues.
+// A message is one to send; group and deduplication ID are for FIFO queues.
 type message struct {
 	body, group, dedup string
 	delay              time.Duration // its own; zero for that of the queue

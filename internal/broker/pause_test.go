@@ -8,10 +8,10 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A start long after the last stamp holds expiry: messages past their retention are neither
+// A start long after the last stamp pauses expiry: messages past their retention are neither
 // delivered nor removed, others are delivered, and after ten minutes those that are over are
 // removed. [CLOCK-6, CLOCK-7, CLOCK-8]
-func TestHeldExpiry(t *testing.T) {
+func TestPausedExpiry(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
 			r.create("brief", "MessageRetentionPeriod", "3600")
@@ -32,29 +32,29 @@ func TestHeldExpiry(t *testing.T) {
 			r.takeNothing("brief")
 			poll.wantAt(20*time.Second, "")
 			if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "1" {
-				t.Errorf("%s messages while expiry is held, want 1", got)
+				t.Errorf("%s messages while expiry is paused, want 1", got)
 			}
 			r.send("brief", "new")
 			r.do(deleteOp("brief", r.take("brief", 30)))
 			time.Sleep(9 * time.Minute)
 			r.takeNothing("brief")
 			if got := countMessages(store); got != 3 {
-				t.Errorf("%d messages are stored while expiry is held, want 3", got)
+				t.Errorf("%d messages are stored while expiry is paused, want 3", got)
 			}
 			time.Sleep(40*time.Second + slack)
 			if got := r.attribute("brief", "ApproximateNumberOfMessages"); got != "0" {
-				t.Errorf("%s messages after the hold, want 0", got)
+				t.Errorf("%s messages after the pause, want 0", got)
 			}
 			time.Sleep(sweepRest + 2*sweepEvery)
 			if got := countMessages(store); got != 1 {
-				t.Errorf("%d messages are stored after the hold, want 1", got)
+				t.Errorf("%d messages are stored after the pause, want 1", got)
 			}
 		})
 	}
 }
 
-// A stop of less than an hour holds nothing: what expired meanwhile is gone. [CLOCK-6, DUR-11]
-func TestShortStopHoldsNothing(t *testing.T) {
+// A stop of less than an hour pauses nothing: what expired meanwhile is gone. [CLOCK-6, DUR-11]
+func TestShortStopPausesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.create("brief", "MessageRetentionPeriod", "60")
 		r.send("brief", "over")
@@ -117,7 +117,7 @@ func TestWallClockSetBackAtRestart(t *testing.T) {
 
 // A restart during the ten minutes does not end them: whoever finds the clock wrong, sets it right
 // and starts the server again has lost nothing. [CLOCK-6, CLOCK-8]
-func TestRestartWhileHeld(t *testing.T) {
+func TestRestartWhilePaused(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -151,8 +151,8 @@ func TestRestartWhileHeld(t *testing.T) {
 }
 
 // The minutes of several lives add up, so that a server which is started again every few minutes
-// does not hold expiry for ever. [CLOCK-8, DEDUP-23]
-func TestHoldAddsUp(t *testing.T) {
+// does not pause expiry for ever. [CLOCK-8, DEDUP-23]
+func TestPauseAddsUp(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
