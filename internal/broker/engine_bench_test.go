@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"tenaq/internal/engine"
+	"tenaq/internal/observe/tally"
 )
 
 // large lets the benchmarks run that first fill a store with millions of rows, for minutes.
@@ -172,6 +174,49 @@ func BenchmarkEngineLives(b *testing.B) {
 			x.close()
 		})
 	}
+}
+
+// BenchmarkEngineWatched measures deletes on a queue that nobody watches and on one whose handling
+// times are watched, in turns of the two. The ratio is that of their medians.
+func BenchmarkEngineWatched(b *testing.B) {
+	x := newEngineBench(b)
+	x.cfg.Engine.Tally = new(tally.Queues)
+	x.restart()
+	queues := []string{"plain", "watched"}
+	for _, queue := range queues {
+		x.create(queue, nil)
+	}
+	x.cfg.Engine.Tally.Watch(named("watched").Account, "watched", true)
+	took := make(map[string][]time.Duration)
+	b.ResetTimer()
+	for round := range b.N {
+		for i := range queues {
+			queue := queues[(round+i)%2]
+			for n := range callers {
+				x.send(queue, n, 0)
+			}
+			for left := callers; left > 0; {
+				handles := x.receive(queue)
+				x.commit()
+				begun := time.Now()
+				for _, h := range handles {
+					x.apply(deleteOp(queue, h))
+				}
+				took[queue] = append(took[queue], time.Since(begun)/time.Duration(len(handles)))
+				left -= len(handles)
+			}
+			x.now++
+		}
+	}
+	b.StopTimer()
+	median := func(queue string) float64 {
+		slices.Sort(took[queue])
+		return float64(took[queue][len(took[queue])/2])
+	}
+	b.ReportMetric(median("plain"), "ns/plain")
+	b.ReportMetric(median("watched"), "ns/watched")
+	b.ReportMetric(median("watched")/median("plain"), "ratio")
+	x.close()
 }
 
 // BenchmarkEngineFair measures whole lives like BenchmarkEngineLives: of messages with groups on a

@@ -103,6 +103,9 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 	if err != nil {
 		return err
 	}
+	if m != nil {
+		e.tally(q).AddHandled(e.handled(q, m, h))
+	}
 	if err := e.errExpired(q, m, h); err != nil {
 		if q.isStrict() && m.Delivery.Generation != h.Generation {
 			e.tally(q).DeletedStale.Add(1) // [METRIC-17]
@@ -119,6 +122,20 @@ func (e *Engine) delete(q *queue, h *Handle) *Error {
 		e.remove(q, m, endDeleted)
 	}
 	return nil
+}
+
+// handled returns how many milliseconds ago the message was received with a handle, and whether it
+// could be received again since. Handles of FIFO queues have no time: the receive of an older one
+// was a visibility timeout before the newest receive, or earlier. [V1-22]
+func (e *Engine) handled(q *queue, m *message, h *Handle) (ms int64, late bool) {
+	ms = e.now - m.LastReceive
+	switch {
+	case m.Delivery.Generation == h.Generation:
+		return ms, m.At <= e.now
+	case h.Received != 0:
+		return e.now - h.Received, true
+	}
+	return ms + q.row.Attributes.VisibilityTimeout*1000, true
 }
 
 // prepareDeletes comes before the first delete of a command. A delete can make room at the

@@ -427,7 +427,7 @@ func (s *server) addManyClaims(n int) {
 }
 
 // Of very many claims a page has few, one is found by the beginning of its key at once, and one in
-// a state by a search that says how far it is. [CONSOLE-17]
+// a state by a search that says how far it is. [CONSOLE-18]
 func TestManyClaims(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

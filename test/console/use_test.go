@@ -205,7 +205,7 @@ func TestMessage(t *testing.T) {
 }
 
 // A search of all bodies says how far it is, and ends in the server when it is stopped or its page
-// is left. What was found stays, and the search goes on from there. [CONSOLE-17]
+// is left. What was found stays, and the search goes on from there. [CONSOLE-18]
 func TestStopSearch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -469,6 +469,125 @@ func TestMinutes(t *testing.T) {
 		b.until("queues have their lines", `document.querySelectorAll(".spark").length >= 4`)
 		b.picture("console-overview")
 	}
+}
+
+// What the charts show of a known load is that load, live and minute by minute. Counts are
+// compared, over the time in which the load was made, however long that was.
+func TestKnownLoad(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s")
+	s.create("orders", object{"VisibilityTimeout": "900"}, nil)
+	b := s.blank(t)
+	// seen sums the rows of the table that are later than those of the beginning
+	const (
+		streams = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/v1/live")).length`
+		collect = `(() => { const body = document.querySelector(".numbers tbody"), at = (r) => r.querySelector("time").dateTime, from = at(body.rows[0]), rows = new Map();
+			const look = () => { for (const r of body.rows) if (at(r) > from) rows.set(at(r), [1, 2, 3].map((i) => Number(r.cells[i].innerText))); };
+			new MutationObserver(look).observe(body, {childList: true, subtree: true, characterData: true});
+			globalThis.seen = () => [...rows.values()].reduce((sum, r) => sum.map((n, i) => n + r[i]), [0, 0, 0]); return true })()`
+		minutes = `[...document.querySelectorAll(".numbers tbody tr")].reduce((sum, r) => sum.map((n, i) => n + 2 * (Number(r.cells[i + 1].innerText.replace(",", "")) || 0)), [0, 0, 0])`
+	)
+	const load = 1200
+	near := func(sums string, want int) string {
+		return fmt.Sprintf(`%s.every((n) => Math.abs(n - %d) <= %[2]d * 0.05)`, sums, want)
+	}
+	loads := 0
+	for whole := false; !whole; {
+		if loads == 5 {
+			t.Fatal("in five loads the stream never lasted")
+		}
+		b.visit("about:blank")
+		b.visit(s.URL() + "/console/#/q/orders")
+		b.until("it is live", `document.querySelector(".legend b") && document.querySelector(".legend b").innerText !== "–"`)
+		b.click("summary", "The numbers as a table")
+		b.until("the table is there", `document.querySelector(".numbers tbody tr time")`)
+		before := eval[int](b, streams)
+		eval[bool](b, collect)
+		s.load("orders", load)
+		loads++
+		// a stream that breaks on a busy machine leaves a gap, which the chart shows as one
+		b.until("the load has been shown, or there is a gap", near("seen()", load)+` || `+streams+fmt.Sprintf(" > %d", before))
+		whole = eval[int](b, streams) == before
+	}
+	// what was before the first tick is in the minutes, which are rates of two seconds here
+	want := loads * load
+	for tries := 0; ; tries++ {
+		b.visit("about:blank")
+		b.visit(s.URL() + "/console/#/q/orders")
+		b.until("it is live", `document.querySelector(".legend b") && document.querySelector(".legend b").innerText !== "–"`)
+		b.click("summary", "The numbers as a table")
+		b.until("the table has minutes", `document.querySelectorAll(".numbers tbody tr").length > 20`)
+		sums := eval[[]float64](b, minutes)
+		if eval[bool](b, near(minutes, want)) {
+			t.Logf("%d loads of %d messages; the minutes show %v", loads, load, sums)
+			break
+		}
+		if tries == 10 {
+			t.Fatalf("the minutes show %v, want each about %d", sums, want)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// load sends, receives and deletes so many messages.
+func (s *server) load(queue string, n int) {
+	s.t.Helper()
+	for range n / 10 {
+		var entries []object
+		for i := range 10 {
+			entries = append(entries, object{"Id": fmt.Sprint(i), "MessageBody": "x"})
+		}
+		s.ask("SendMessageBatch", object{"QueueUrl": s.url(queue), "Entries": entries}, nil)
+	}
+	for left := n; left > 0; {
+		var deletes []object
+		for i, m := range s.receive(queue, nil) {
+			deletes = append(deletes, object{"Id": fmt.Sprint(i), "ReceiptHandle": m.ReceiptHandle})
+		}
+		if len(deletes) == 0 {
+			s.t.Fatalf("%d of %d messages are missing", left, n)
+		}
+		s.ask("DeleteMessageBatch", object{"QueueUrl": s.url(queue), "Entries": deletes}, nil)
+		left -= len(deletes)
+	}
+}
+
+// Workers that keep messages for longer than the visibility timeout make the page warn, with the
+// timeout to set. Others do not, whatever the machine does. [CONSOLE-17, V1-22]
+func TestSlowWorkers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("quick", object{"VisibilityTimeout": "900"}, nil)
+	s.create("slow", object{"VisibilityTimeout": "1"}, nil)
+	const warning = `document.querySelector("section .problem")`
+	s.load("quick", 10)
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/q/quick")
+	b.sees("Deletes are measured from now on.")
+	b.until("the bucket is there", `/^(at most|between|over) \S+ \S+/.test(document.querySelectorAll("section .figure .value")[2].innerText)`)
+	s.load("quick", 20)
+	b.sees("20 messages since")
+	b.until("the times are there", `/^[0-9.]+ (ms|s|min)/.test(document.querySelectorAll("section .figure .value")[2].innerText)`)
+	if eval[bool](b, "!!"+warning) || strings.Contains(b.text("main"), "done twice") {
+		t.Errorf("workers that are quick enough have a warning: %s", b.text("main"))
+	}
+
+	b.goTo("#/q/slow")
+	b.sees("0 messages since")
+	s.send("slow", "x", nil)
+	held := s.receive("slow", nil)
+	b.until("another consumer could receive it", `document.querySelector(".figure .value").innerText === "1"`)
+	s.ask("DeleteMessage", object{"QueueUrl": s.url("slow"), "ReceiptHandle": held[0].ReceiptHandle}, nil)
+	b.until("the page warns", warning)
+	b.sees("Workers take longer than the visibility timeout: work is done twice.")
+	timeout := eval[int](b, `Number(/Set it to (\d+) s or more/.exec(`+warning+`.innerText)?.[1] ?? 0)`)
+	if timeout < 2 {
+		t.Errorf("the page says to set a timeout of %d s: %s", timeout, b.text("section .problem"))
+	}
+	b.judged("slow")
+	b.press("c")
+	b.sees(fmt.Sprintf("VisibilityTimeout=%d", timeout))
 }
 
 // A server that dies leaves a banner, and the page is right again by itself when the server is

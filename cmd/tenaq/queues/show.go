@@ -26,6 +26,7 @@ type queueState struct {
 	// only in "tenaq queue show"
 	DeadLetters *deadLetters `json:"deadLetters,omitempty"`
 	HeldGroups  int          `json:"heldGroups,omitempty"` // at most cli.HeldGroupsMax
+	Handling    *handling    `json:"handling,omitempty"`
 }
 
 func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
@@ -34,7 +35,9 @@ func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Short: "Show the attributes, dead-letter queues and tags of a queue",
 		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
 messages go, which queues send theirs here, and the active move task. The table
-of tags explains the tags that switch on features of a tenaq server.
+of tags explains the tags that switch on features of a tenaq server. Such a
+server also shows how long consumers take from a receive to its delete, beside
+the visibility timeout: at first roughly, and measured while this is asked.
 
 The counts are the server's at this moment. Those of Amazon are approximate, and
 a minute old or more.`,
@@ -49,15 +52,22 @@ a minute old or more.`,
 			if q.DeadLetters, err = findDeadLetters(ctx, c, q); err != nil {
 				return err
 			}
+			v := &cli.V1Client{C: c, HTTP: c.Options().HTTPClient}
+			if !c.Endpoint.IsAmazon() {
+				q.Handling = findHandling(ctx, v, q.Name)
+			}
 			if _, ok := q.Extensions[extension.OnDeadLetter]; ok {
-				v := &cli.V1Client{C: c, HTTP: c.Options().HTTPClient}
 				q.HeldGroups, _ = v.HeldGroups(ctx, q.Name) // none on another server
 			}
 			if a.JSON {
 				return a.PrintJSON(q)
 			}
-			if err := printQueue(a, q, time.Now()); err != nil || q.HeldGroups == 0 {
+			if err := printQueue(a, q, time.Now()); err != nil {
 				return err
+			}
+			q.Handling.note(a, q.Name, q.Attributes["VisibilityTimeout"])
+			if q.HeldGroups == 0 {
+				return nil
 			}
 			a.Note("%s%s for dead letters; see them with: tenaq group list %s --locked",
 				cli.Counted(q.HeldGroups, "message group waits", "message groups wait"),
@@ -117,7 +127,8 @@ func printQueue(a *cli.App, q queueState, now time.Time) error {
 		tags.Add([]string{key, q.Tags[key], q.Extensions[key]}[:len(tags.Head)]...)
 	}
 	between := cli.OneLine(q.Name) + "\n" + cli.OneLine(q.URL) + "\n\n"
-	for _, t := range []cli.Table{attributes, q.DeadLetters.table(now), tags} {
+	handled := q.Handling.table(q.Attributes["VisibilityTimeout"], now)
+	for _, t := range []cli.Table{attributes, handled, q.DeadLetters.table(now), tags} {
 		if len(t.Rows) == 0 {
 			continue
 		}

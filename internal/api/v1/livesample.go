@@ -20,8 +20,10 @@ type lives struct {
 	broker   *broker.Broker
 	account  string
 	instance string        // another one after each start
+	began    time.Time     // when the counts began
 	stopping chan struct{} // closed when streams must end
 	stop     func()
+	unwatch  *time.Timer // ends the last watches [V1-22]
 
 	mu      sync.Mutex
 	streams []*liveStream
@@ -40,9 +42,18 @@ type sample struct {
 }
 
 func newLives(b *broker.Broker, account string) *lives {
-	l := &lives{broker: b, account: account, instance: rand.Text(), stopping: make(chan struct{})}
+	l := &lives{broker: b, account: account, instance: rand.Text(), began: time.Now(),
+		stopping: make(chan struct{})}
 	l.stop = sync.OnceFunc(func() { close(l.stopping) })
+	l.unwatch = time.AfterFunc(tally.WatchLinger, func() { b.Tally().EndWatches() })
+	l.unwatch.Stop() // until there is a watch
 	return l
+}
+
+// watch begins or continues to watch a queue. [V1-22]
+func (l *lives) watch(q engine.QueueName, shown bool) bool {
+	defer l.unwatch.Reset(tally.WatchLinger)
+	return l.broker.Tally().Watch(q.Account, q.Name, shown)
 }
 
 // enter takes up a stream, or refuses it when there are too many.
@@ -129,6 +140,7 @@ func (l *lives) sample(streams []*liveStream) *sample {
 			of := engine.QueueName{Account: l.account, Name: name}
 			if !slices.Contains(op.Queues, of) {
 				op.Queues = append(op.Queues, of)
+				l.watch(of, true)
 			}
 		}
 	}

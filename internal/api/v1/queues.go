@@ -157,6 +157,7 @@ type queueDetail struct {
 	Attributes map[string]string `json:"attributes" doc:"as GetQueueAttributes shows them"`
 	Tags       map[string]string `json:"tags"`
 	Extensions []extensionView   `json:"extensions,omitempty" doc:"what tags switch on that SQS does not have"`
+	Handling   handling          `json:"handling"`
 }
 
 // An extensionView is an extension that a tag of the queue switches on.
@@ -198,6 +199,7 @@ func (c *call) oneQueue(in queueIn) (d queueDetail, err error) {
 			d.Extensions = append(d.Extensions, extensionView{t.Key, t.Value, says})
 		}
 	}
+	d.Handling = c.handling(name)
 	return d, nil
 }
 

@@ -224,6 +224,17 @@ export interface GroupList {
   next?: string;
 }
 
+export interface Handling {
+  late?: number;
+  messages: number;
+  p50?: Took;
+  p95?: Took;
+  p99?: Took;
+  since: string;
+  timeoutS?: number;
+  watched: boolean;
+}
+
 export interface HeldGroup {
   groupId: string;
   queue: string;
@@ -427,6 +438,7 @@ export interface QueueDetail {
   delayed: number;
   extensions?: ExtensionView[];
   fifo: boolean;
+  handling: Handling;
   inFlight: number;
   name: string;
   oldestAgeMs: number;
@@ -695,6 +707,12 @@ export interface Tick {
   silenceMs: number;
   skipped?: number;
   totals: Counted;
+}
+
+export interface Took {
+  fromMs?: number;
+  ms?: number;
+  toMs?: number;
 }
 
 export interface Totals {

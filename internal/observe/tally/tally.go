@@ -6,6 +6,7 @@ package tally
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"tenaq/internal/observe/metric"
 )
@@ -41,6 +42,8 @@ type Queue struct {
 
 	// SizeExtremes are those of Sizes, for the monitor.
 	SizeExtremes metric.Extremes
+
+	times atomic.Pointer[times] // while the queue is watched
 }
 
 // AddSent counts a message of so many bytes.
@@ -60,7 +63,12 @@ func (q *Queue) AddDeleted(ms int64) {
 }
 
 // Queues are the queues with events. The zero value is ready, and may be used from any goroutine.
-type Queues struct{ m sync.Map } // of *Queue, by id
+type Queues struct {
+	m sync.Map // of *Queue, by id
+
+	mu      sync.Mutex
+	watched map[id]*watch // also of queues without events
+}
 
 type id struct{ account, name string }
 
@@ -76,11 +84,23 @@ func (all *Queues) Of(account, name string) *Queue {
 		Sizes: metric.NewHistogram(metric.Sizes...), Waited: metric.NewHistogram(metric.Ages...),
 		Handled: metric.NewHistogram(metric.Ages...),
 	})
-	return found.(*Queue)
+	q := found.(*Queue)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if w := all.watched[k]; w != nil {
+		q.times.Store(w.now)
+	}
+	return q
 }
 
-// Drop forgets a deleted queue.
-func (all *Queues) Drop(account, name string) { all.m.Delete(id{account, name}) }
+// Drop forgets a deleted queue. One that is created under its name begins anew.
+func (all *Queues) Drop(account, name string) {
+	k := id{account, name}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.unwatch(k)
+	all.m.Delete(k)
+}
 
 // Each calls f with all queues, in no particular order.
 func (all *Queues) Each(f func(*Queue)) {

@@ -35,7 +35,7 @@ function List({ ledger }: { ledger: string }) {
   const q = route.value.query, prefix = q.get("prefix") ?? "", state = q.get("state") ?? "";
   const query = { ledger, prefix, state, limit: 50 };
   const asked = useGet<ClaimList>("/claims", query, every);
-  // Many claims may lie between two that match: a search goes on until it has found one. [CONSOLE-17]
+  // Many claims may lie between two that match: a search goes on until it has found one. [CONSOLE-18]
   const { got: more, busy, error, start, stop, reset } = useWalk<ClaimList>(async (before, signal) => {
     const got = await get<ClaimList>("/claims", { ...query, after: before ? before.next : asked.data?.next }, signal);
     return [{ ...got, claims: [...(before?.claims ?? []), ...got.claims], looked: got.looked + (before?.looked ?? 0) }, !got.next || got.claims.length > 0];

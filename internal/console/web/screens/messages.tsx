@@ -97,7 +97,7 @@ function Place({ queue, place }: { queue: string; place: string }) {
   return <MessageView m={{ ...m, queue }} showAll={() => more(true)} />;
 }
 
-// Search looks through the bodies of the whole queue, some thousand messages at a time. [CONSOLE-17]
+// Search looks through the bodies of the whole queue, some thousand messages at a time. [CONSOLE-18]
 function Search({ queue, text, holds }: { queue: string; text: string; holds: number }) {
   const { got, busy, error, start, stop } = useWalk<TaskCount>(async (before, signal) => {
     const more = await countOf({ queue, filter: { text }, ...(before?.next ? { after: before.next } : {}) }, signal);

@@ -1,12 +1,12 @@
 // One queue: its numbers, live charts, where its messages go, settings and tags.
 
 import { Fragment, h } from "preact";
-import type { QueueDetail } from "../api.gen";
+import type { QueueDetail, Took } from "../api.gen";
 import { ask, attempt, type Change } from "../act";
 import { useGet, type Asked } from "../api";
 import { Charts } from "../charts";
 import { cmd, same, useCommands, v } from "../commands";
-import { age, bytes, count } from "../format";
+import { age, bytes, count, plural } from "../format";
 import { lazy } from "../lazy";
 import { latest } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
@@ -63,7 +63,8 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
   useCommands([
     cmd("Show messages without receiving them", "tenaq", "peek", v(name)),
     pausing(name), resuming(name),
-    cmd("Show the settings", "tenaq", "queue", "show", v(name)),
+    cmd("Show the settings and the handling times", "tenaq", "queue", "show", v(name)),
+    ...(d?.handling.timeoutS ? [cmd("Set the visibility timeout", "tenaq", "queue", "set", v(name), "--attribute", `VisibilityTimeout=${d.handling.timeoutS}`)] : []),
     ...(d?.deadLetters ? [cmd("Group its dead letters by reason", "tenaq", "dead", "list", v(d.deadLetters.queue))] : []),
     ...(d?.deadLettersOf ? [cmd("Move all messages back to where they came from", "tenaq", "move", "start", v(name))] : []),
     cmd("Send a message", "tenaq", "send", v(name), '{"id": 1}'),
@@ -79,6 +80,7 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
         <Figure name="oldest"><Age ms={live.oldestAgeMs} /></Figure>
       </div>
       <Charts queue={name} />
+      <Handled d={d} />
       <section class="flow" aria-labelledby="flow"><h2 id="flow">Where messages go</h2>
         <ul>
           {d.deadLettersOf && <li>Dead letters come here from {d.deadLettersOf.map((s, i) => <Fragment key={s}>{i > 0 && ", "}<QueueLink name={s} /></Fragment>)}{d.deadLettersOfMore && " and others"}.</li>}
@@ -89,6 +91,24 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
         </ul></section>
     </Fragment>;
   }}</Wait>;
+}
+
+const short = (ms: number) => ms < 1000 ? `${ms} ms` : ms < 1e4 && ms % 1000 ? `${(ms / 1000).toFixed(1)} s` : age(ms);
+
+const took = (t?: Took) => !t ? "–" : t.ms !== undefined ? short(t.ms) : !t.toMs ? `over ${short(t.fromMs!)}`
+  : t.fromMs ? `between ${short(t.fromMs)} and ${short(t.toMs)}` : `at most ${short(t.toMs)}`;
+
+// Handled shows how long consumers take, and what to do when that is too long. [CONSOLE-17]
+function Handled({ d }: { d: QueueDetail }) {
+  const { messages, late = 0, timeoutS, p50, p95, p99, since, watched } = d.handling, timeout = 1000 * Number(d.attributes.VisibilityTimeout), ms = p99?.ms;
+  return <section aria-labelledby="handling"><h2 id="handling">Handling times</h2>
+    {timeoutS && <div class="problem" role="alert"><strong>Workers take longer than the visibility timeout: work is done twice.</strong> {timeoutS * 1000 > timeout
+      ? <Fragment>Set it to {timeoutS} s or more in the <a href={link(["q", d.name, "settings"])}>settings</a></Fragment> : `Receives ask for less than the queue has: let them ask for ${timeoutS} s or more`}, or let workers extend it while they work.</div>}
+    <div class="figures"><Figure name="p50">{took(p50)}</Figure><Figure name="p95">{took(p95)}</Figure><Figure name="p99">{took(p99)}</Figure>
+      <Figure name="visibility timeout">{age(timeout)}</Figure></div>
+    <p class="dim small">From a receive to its delete: {plural(messages, "message")} since <Time at={since} />
+      {ms === undefined ? <Fragment>, when the server started. {watched ? "Deletes are measured from now on." : "Too many other queues are watched to measure this one: that begins when one of them was not looked at for ten minutes."}</Fragment>
+        : late ? `, ${count(late)} of them deleted when they could be received again.` : ms > timeout ? ". Workers extend the timeout in time." : "."}</p></section>;
 }
 
 const seconds = new Set(["VisibilityTimeout", "MessageRetentionPeriod", "DelaySeconds", "ReceiveMessageWaitTimeSeconds", "KmsDataKeyReusePeriodSeconds"]);
