@@ -34,6 +34,10 @@ type housekeeping struct {
 	records time.Time // no sweep of records before this
 }
 
+// movesBeside is how many messages a step of a task takes at most while there are requests: they
+// wait for its end, and steps of 100 tripled the p99 of receives beside a replay.
+const movesBeside = 20
+
 // moveShare bounds the part of the writer's time that move tasks may take from requests: one in
 // six. Without requests they may take all of it. Sweeps of records have as much.
 //
@@ -73,8 +77,11 @@ func (b *Broker) keepHouse(busy bool) {
 	b.sendTicks()
 	at, ok := b.engine.NextMove()
 	if ok && at <= b.now && !b.draining && !mono.Before(h.moveAfter) {
-		began := time.Now()
-		b.inform(&engine.MoveStep{})
+		began, step := time.Now(), &engine.MoveStep{}
+		if busy {
+			step.Most = movesBeside
+		}
+		b.inform(step)
 		if now := time.Now(); busy {
 			h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
 		}

@@ -8,7 +8,9 @@ import (
 
 // MoveStep takes a bounded number of messages for one active task: the one that has waited longest
 // among those with something to do.
-type MoveStep struct{}
+type MoveStep struct {
+	Most int // messages that it takes, 0 for movesMax, which is never exceeded
+}
 
 func (op *MoveStep) apply(e *Engine, c *Command) *Error {
 	var next *task
@@ -20,7 +22,11 @@ func (op *MoveStep) apply(e *Engine, c *Command) *Error {
 	if next == nil {
 		return nil
 	}
-	if !e.stepTask(next, c.Seed) {
+	most := movesMax
+	if op.Most > 0 {
+		most = min(op.Most, movesMax)
+	}
+	if !e.stepTask(next, most, c.Seed) {
 		return ErrAgain
 	}
 	return nil
@@ -59,15 +65,16 @@ func (t *task) nextStep() int64 {
 	return min(max((t.Due+999)/1000, t.waits), end)
 }
 
-// allowance is how many messages may move now, so that they are spread over each second. [MOVE-13]
-func (t *task) allowance(now int64) (n int) {
+// allowance is how many messages may move now, at most most, so that they are spread over each
+// second. [MOVE-13]
+func (t *task) allowance(now int64, most int) (n int) {
 	if t.Rate == 0 {
-		return movesMax
+		return most
 	}
 	if behind := now*1000 - t.Due; behind >= 0 {
 		n = int(min(behind, taskArrearMax)*t.Rate/1_000_000) + 1
 	}
-	return min(n, movesMax)
+	return min(n, most)
 }
 
 // spend notes that n messages have moved. After a stall, the task makes up for only part of the
@@ -79,8 +86,8 @@ func (t *task) spend(n int, now int64) {
 	}
 }
 
-// stepTask carries a task one step further and reports whether it could.
-func (e *Engine) stepTask(t *task, seed [16]byte) bool {
+// stepTask carries a task one step further, by at most most messages, and reports whether it could.
+func (e *Engine) stepTask(t *task, most int, seed [16]byte) bool {
 	end := func(status row.TaskStatus, failure string) bool {
 		t.Status, t.Failure, t.Paused, t.Stepped = status, failure, false, e.now
 		e.saveTask(t)
@@ -101,13 +108,13 @@ func (e *Engine) stepTask(t *task, seed [16]byte) bool {
 		source.fair != nil && !e.settle(source, settleStep):
 		return false
 	case t.Work == TaskReplay:
-		return e.stepReplay(source, t, seed)
+		return e.stepReplay(source, t, most, seed)
 	case t.Selects:
-		e.stepSelection(source, t, seed)
+		e.stepSelection(source, t, most, seed)
 		return true
 	}
 	t.Stepped = e.now
-	moves, fresh, failure := e.pickMoves(source, t)
+	moves, fresh, failure := e.pickMoves(source, t, most)
 	// Everything has been read; from here on the step writes.
 	source.fresh.pop(fresh)
 	for i, m := range moves {
@@ -133,8 +140,10 @@ type move struct {
 // pickMoves chooses what a step moves: the messages that a receive would find now, and that were
 // there when the task started. [MOVE-12, MOVE-24, MOVE-25] Failure says why the task cannot
 // continue after them. Fresh is what walk returns.
-func (e *Engine) pickMoves(q *queue, t *task) (moves []move, fresh int, failure string) {
-	looks, size, allowed := 0, int64(0), t.allowance(e.now)
+func (e *Engine) pickMoves(
+	q *queue, t *task, most int,
+) (moves []move, fresh int, failure string) {
+	looks, size, allowed := 0, int64(0), t.allowance(e.now, most)
 	fresh = e.walk(q, 0, nil, func(m *message) verdict {
 		if looks++; looks > looksMax {
 			return walkEnd

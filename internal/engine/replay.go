@@ -305,7 +305,7 @@ func (r *replaying) live(lineage row.MessageID) bool {
 
 // stepReplay carries a replay one step further: what it sends, and how far it has come, are one
 // change. It reports whether it could. [TASK-9]
-func (e *Engine) stepReplay(q *queue, t *task, seed [16]byte) bool {
+func (e *Engine) stepReplay(q *queue, t *task, most int, seed [16]byte) bool {
 	to := q
 	if t.Destination != (QueueName{}) {
 		other, err := e.lookup(t.Destination)
@@ -317,7 +317,7 @@ func (e *Engine) stepReplay(q *queue, t *task, seed [16]byte) bool {
 	}
 	r := e.replayFrom(q, to, &t.Filter, t.Missing, t.Place, t.Limit)
 	var sent []*pastMessage
-	allowed, size := t.allowance(e.now), int64(0)
+	allowed, size := t.allowance(e.now, most), int64(0)
 	whole := r.run(func(m *pastMessage) bool {
 		if t.Most > 0 && t.Moved+int64(len(sent)) == t.Most {
 			return false

@@ -20,12 +20,12 @@ type picked struct {
 
 // stepSelection carries a task that selects one step further: what it takes, and how far it has
 // come, are one change. [TASK-9]
-func (e *Engine) stepSelection(q *queue, t *task, seed [16]byte) {
+func (e *Engine) stepSelection(q *queue, t *task, most int, seed [16]byte) {
 	s := e.selectFrom(q, &t.Filter, t.Place, t.Limit, t.sources())
 	s.newest, s.contents = t.Newest, !t.Edit.None()
 	var taken []picked
 	failure, skipped := "", int64(0)
-	allowed, size := t.allowance(e.now), int64(0)
+	allowed, size := t.allowance(e.now, most), int64(0)
 	ofGroup := make(map[string]int) // of a FIFO queue: how many are taken
 	whole := s.run(func(m *selected) bool {
 		done := t.Moved + int64(len(taken))

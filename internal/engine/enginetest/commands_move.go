@@ -105,5 +105,5 @@ func (p *Player) moveCancel(a *args, _ []string) (string, error) {
 
 // moveStep lets the move tasks go on by one step.
 func (p *Player) moveStep(a *args, _ []string) (string, error) {
-	return p.simple(a, &engine.MoveStep{})
+	return p.simple(a, &engine.MoveStep{Most: int(a.number("most").Value)})
 }

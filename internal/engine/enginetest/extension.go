@@ -396,7 +396,7 @@ func (g *Generator) holdGroups(q string, receipts int) {
 			g.selections++
 			g.emit("task-start q=%s do=%s", to,
 				g.one("delete confirm=3", "move", "park to="+g.another(q)))
-			g.emit("move-step")
+			g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 		case 6:
 			g.emit("advance 60s")
 			g.emit("sweep max=100")
@@ -404,7 +404,7 @@ func (g *Generator) holdGroups(q string, receipts int) {
 		default:
 			g.moveStart(to)
 			for range 1 + g.r.IntN(3) {
-				g.emit("move-step")
+				g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 			}
 		}
 	}

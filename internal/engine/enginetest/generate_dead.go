@@ -49,7 +49,7 @@ func (g *Generator) deadStep(q string) {
 	case n < 78:
 		g.taskStep(q)
 	default:
-		g.emit("move-step")
+		g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 	}
 }
 
@@ -92,7 +92,7 @@ func (g *Generator) exhaust(q string) {
 	}
 	if g.chance(2) {
 		g.moveStart(to)
-		g.emit("move-step")
+		g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 		g.emit("move-list source=%s max=10", to)
 		g.emit("set q=%s DelaySeconds=%s", q, g.one("0", "1", "5"))
 		g.emit("counters q=%s", q)

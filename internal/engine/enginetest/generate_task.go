@@ -13,7 +13,7 @@ func (g *Generator) taskStep(q string) {
 		work := g.work(q)
 		g.emit("task-start q=%s%s%s%s", q, work, g.filter(q),
 			g.maybe("rate", "1", "3", "10", "1000"))
-		g.emit("move-step")
+		g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 		if _, to, ok := strings.Cut(work, " to="); ok {
 			to, _, _ = strings.Cut(to, " ")
 			g.emit("receive q=%s max=10 vt=1", to)
@@ -130,7 +130,7 @@ func (g *Generator) replay(q string) {
 		g.emit("drain q=%s n=3", q)
 	}
 	for range 1 + g.r.IntN(3) {
-		g.emit("move-step")
+		g.emit("move-step%s", g.maybe("most", "1", "3", "20"))
 	}
 	if g.chance(2) {
 		g.emit("drain q=%s n=%d", q, 1+g.r.IntN(20))

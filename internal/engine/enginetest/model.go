@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -165,7 +166,7 @@ func (m *Model) Do(r Request) error {
 	case *engine.CancelMessageMoveTask:
 		no = m.cancelTask(op)
 	case *engine.MoveStep:
-		m.step()
+		m.step(cmp.Or(int64(op.Most), 100))
 	case *engine.Tick:
 		m.tick(op)
 	case *engine.Find:

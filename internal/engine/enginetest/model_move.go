@@ -153,8 +153,8 @@ func (m *Model) cancelTask(op *engine.CancelMessageMoveTask) *engine.Error {
 }
 
 // step lets one task go on: of those that have something to do, the one that was stepped longest
-// ago.
-func (m *Model) step() {
+// ago, by at most most messages.
+func (m *Model) step(most int64) {
 	var ready []*modelTask
 	for _, t := range m.tasks {
 		waits := t.Status == "RUNNING" && (t.paused || t.Rate > 0 && t.due > m.now*1000)
@@ -165,7 +165,7 @@ func (m *Model) step() {
 	if len(ready) > 0 {
 		m.stepTask(slices.MinFunc(ready, func(a, b *modelTask) int {
 			return cmp.Or(cmp.Compare(a.stepped, b.stepped), cmp.Compare(a.number, b.number))
-		}))
+		}), most)
 	}
 }
 
@@ -174,7 +174,7 @@ func (m *Model) tooOld(t *modelTask) bool {
 	return t.selects == nil && m.now-t.Started >= 36*3600*1000
 }
 
-func (m *Model) stepTask(t *modelTask) {
+func (m *Model) stepTask(t *modelTask, most int64) {
 	q := m.queues[t.source]
 	t.stepped = m.now
 	switch {
@@ -187,14 +187,14 @@ func (m *Model) stepTask(t *modelTask) {
 	}
 	m.settle(q)
 	if t.selects != nil && t.selects.Work == engine.TaskReplay {
-		m.stepReplay(t, q)
+		m.stepReplay(t, q, most)
 		return
 	}
 	if t.selects != nil {
-		m.stepSelection(t, q)
+		m.stepSelection(t, q, most)
 		return
 	}
-	moved, failure := m.move(t, q, t.allowance(m.now))
+	moved, failure := m.move(t, q, t.allowance(m.now, most))
 	t.spend(moved, m.now)
 	switch {
 	case failure != "":
@@ -213,11 +213,11 @@ func (t *modelTask) spend(taken, now int64) {
 }
 
 // allowance is how many messages a task may move now: with a rate those that are due. [MOVE-13]
-func (t *modelTask) allowance(now int64) int64 {
+func (t *modelTask) allowance(now, most int64) int64 {
 	if t.Rate == 0 {
-		return 100
+		return most
 	}
-	return min(100, min(now*1000-t.due, 100_000)*t.Rate/1_000_000+1)
+	return min(most, min(now*1000-t.due, 100_000)*t.Rate/1_000_000+1)
 }
 
 // move moves up to allowed of the messages that were there when the task started and that a receive

@@ -258,14 +258,14 @@ func (r *modelReplay) write(was, again *modelOutcome) {
 }
 
 // stepReplay looks at up to 512 outcomes, and sends up to 100 of them again.
-func (m *Model) stepReplay(t *modelTask, q *modelQueue) {
+func (m *Model) stepReplay(t *modelTask, q *modelQueue, most int64) {
 	op := t.selects
 	to := m.target(q, op.To)
 	if to == nil {
 		t.end("FAILED", string(engine.CodeNoQueue))
 		return
 	}
-	allowed, size := t.allowance(m.now), int64(0)
+	allowed, size := t.allowance(m.now, most), int64(0)
 	var sent []modelOutcome
 	r := &modelReplay{Model: m, q: q, to: to, filter: &op.Filter, missing: op.Missing,
 		place: t.place, last: t.last}

@@ -160,9 +160,9 @@ func edited(to *modelQueue, msg *modelMessage, by *engine.TaskEdit) (e engine.En
 }
 
 // stepSelection looks at up to 512 messages, and takes up to 100 of those that match.
-func (m *Model) stepSelection(t *modelTask, q *modelQueue) {
+func (m *Model) stepSelection(t *modelTask, q *modelQueue, most int64) {
 	op := t.selects
-	allowed, taken, size := t.allowance(m.now), int64(0), int64(0)
+	allowed, taken, size := t.allowance(m.now, most), int64(0), int64(0)
 	failure := ""
 	looked := slices.Clone(q.messages)
 	whole := m.selectFrom(walk{&op.Filter, op.Work == engine.TaskPark ||
