@@ -47,7 +47,7 @@ ALONE       := ./internal/api/framing ./internal/api/sqs/sqswire ./internal/clus
 LONGER      := $(addprefix ./,$(shell cut -d' ' -f1 test/longer.txt | uniq))
 
 .DEFAULT_GOAL := build
-.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole proofs proofs-long binary release release-check site clean
+.PHONY: build home demo test-short test check fuzz mutants cluster-short cluster bench bench-short bench-worker bench-peers emulators help format vet staticcheck race whole browser demos proofs proofs-long binary release release-check site clean
 
 build: ## build bin/tenaq, one static file (the default)
 	@$(PURE_GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tenaq ./cmd/tenaq
@@ -143,14 +143,20 @@ race:
 	fi
 
 # Without the race detector every test that race does not run, or runs in a shorter form. The browser, the demos on
-# emulators and the clusters come last and alone: they keep real time, which other tests would take from them. With
-# TENAQ_BINARY the demos would play what make demo plays.
+# emulators and the clusters come last: they keep real time, which other tests would take from them. Demos mostly wait,
+# so they run beside the browser.
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
 whole: build
 	$(BUILT) $(PURE_GO) $(TEST) $(ABREAST) -exec '"$(CURDIR)/test/longer"' -count=1 $(SHUFFLE) -timeout 20m \
 		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
+	@$(MAKE) --no-print-directory -j2 browser demos
+
+browser:
 	$(BUILT) $(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/console
+
+# With TENAQ_BINARY they would play what make demo plays.
+demos:
 	$(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/demo
 
 # What docs/proofs.md says of each. Random tests print their seeds; what they found once they find again.

@@ -446,7 +446,7 @@ func TestManyClaims(t *testing.T) {
 	b.until("there are 50 again", rows+" === 50")
 	b.fill("State", "parked")
 	if n > 4096 { // more than one request looks at
-		b.sees("No claim matches, of 4,096 claims so far.")
+		b.sees("No claim matches among the first 4,096 claims.")
 		b.click("main .more button", "Search further")
 	}
 	b.until("it is found", rows+` === 1 && document.querySelector("main tbody tr").innerText.includes("a holder was lost") && !document.querySelector("main .more")`)
