@@ -213,7 +213,7 @@ func TestPlan(t *testing.T) {
 	before := received()
 	b.asks(".alarmbox .bar button", "Plan the next step", "Plan the next step of orders-dlq")
 	b.shows("tenaq redrive plan orders-dlq --schedule '0 0 1 1 *' --records server")
-	b.sees("nobody else sees them")
+	b.sees("nobody else can receive")
 	b.judged("redriver-plan")
 	if after := received(); after != before {
 		t.Errorf("looking has changed the queue:\n%s\nwas\n%s", after, before)

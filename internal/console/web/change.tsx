@@ -357,12 +357,12 @@ export function Plan({ r, same, done }: { r: Redriver; same: Same; done(p: Redri
     return { text: p.redrive + p.park + p.hold === 0 ? `The next step of ${r.queue} would do nothing.` : `${r.queue}: the next step would send ${plural(p.redrive, "message")} back, park ${count(p.park)} and hold ${count(p.hold)}.` };
   };
   return <Act title={`Plan the next step of ${r.queue}`} label="Plan" harmless act={plan} same={same}>
-    <p id="act-about">Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. The plan receives the dead letters that it looks at, and releases them at its end: for these seconds, nobody else sees them.</p>
+    <p id="act-about">Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. Until it ends, nobody else can receive the dead letters that it looks at.</p>
   </Act>;
 }
 
-// Step takes a step of a redriver at once. [V1-17] A plan may have left messages hidden.
-export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
+// Step takes a step of a redriver at once. [V1-17]
+export function Step({ r }: { r: Redriver }) {
   const step: Change<Said> = async ({ post }) => {
     const s = await post<{ redriven: number; parked: number; held: number; breaker: string }>(`/redrivers/${encodeURIComponent(r.queue)}/step`, {});
     return { text: s.redriven + s.parked + s.held === 0 ? `The step of ${r.queue} found nothing to do.` : `${r.queue}: sent ${plural(s.redriven, "message")} back, parked ${count(s.parked)}, held ${count(s.held)}.` };
@@ -371,7 +371,6 @@ export function Step({ r, hidden }: { r: Redriver; hidden?: string | null }) {
   return <Act title={`Take a step of ${r.queue}`} label="Take a step" harmless={false} act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
     <p id="act-about">The redriver takes its next step now: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks those that would only fail again. Messages that workers have received cannot be taken back.</p>
-    {Date.parse(hidden ?? "") > now.value && <p class="problem">Some messages of the plan are hidden until <Time at={hidden} />: a step before then does not see them.</p>}
   </Act>;
 }
 

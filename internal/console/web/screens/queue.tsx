@@ -107,7 +107,7 @@ function Handled({ d }: { d: QueueDetail }) {
     <div class="figures"><Figure name="p50">{took(p50)}</Figure><Figure name="p95">{took(p95)}</Figure><Figure name="p99">{took(p99)}</Figure>
       <Figure name="visibility timeout">{age(timeout)}</Figure></div>
     <p class="dim small">From a receive to its delete: {plural(messages, "message")} since <Time at={since} />
-      {ms === undefined ? <Fragment>, when the server started. {watched ? "Deletes are measured from now on." : "Too many other queues are watched to measure this one: that begins when one of them was not looked at for ten minutes."}</Fragment>
+      {ms === undefined ? <Fragment>, when the server started. {watched ? "Deletes are measured from now on." : "Too many other queues are watched to measure this one."}</Fragment>
         : late ? `, ${count(late)} of them deleted when they could be received again.` : ms > timeout ? ". Workers extend the timeout in time." : "."}</p></section>;
 }
 

@@ -63,7 +63,7 @@ function One({ r }: { r: Redriver }) {
     <div class="bar"><b><QueueLink name={r.queue} tab="dead" /></b>
       {s && <span>breaker <Breaker b={s.breaker} /></span>}{r.paused && <Badge kind="warn">paused</Badge>}
       {can("tenaq:ManageRedrivers") && <span class="acts apart"><Steer r={r} />{s && <button type="button" class="small" onClick={() => void ask((m) => <m.Plan r={r} same={plan(r)} done={setPlanned} />)}>Plan the next step…</button>}
-        {s && !r.paused && <button type="button" class="small" onClick={() => void ask((m) => <m.Step r={r} hidden={planned?.hiddenUntil} />)}>Take a step…</button>}</span>}</div>
+        {s && !r.paused && <button type="button" class="small" onClick={() => void ask((m) => <m.Step r={r} />)}>Take a step…</button>}</span>}</div>
     {r.paused && <p class="why">Paused: <T text={r.paused} />. It sends back and parks nothing, but still follows the messages that are on the way.</p>}
     {r.error && <p class="problem" role="alert">Its state cannot be read: <T text={r.error} /></p>}
     {s?.warnings.map((text) => <p key={text} class="problem"><T text={text} /></p>)}
