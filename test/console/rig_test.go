@@ -114,6 +114,7 @@ func (s *server) ask(path string, in, out any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	r.Header["X-Idempotency-Key"] = nil // is not sent; lets a request try again on a connection that was just closed as idle
 	r.Header.Set("Content-Type", "application/json")
 	if !strings.HasPrefix(path, "/") {
 		r.Header.Set("X-Amz-Target", "AmazonSQS."+path)

@@ -209,7 +209,7 @@ func TestMessage(t *testing.T) {
 func TestStopSearch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	n := proof.Count(20_000, 50_000, 1_000_000, 1_000_000)
+	n := proof.Count(20_000, 50_000, 50_000, 1_000_000)
 	s.create("orders", nil, nil)
 	first := s.send("orders", "the needle", nil)
 	s.sendMany("orders", n-2)
