@@ -11,9 +11,9 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Claims that are acquired and completed, one operation each: by one worker, and by many at once.
-// What it says about DynamoDB is how fast the emulator is, which carries out one request at a time.
-// The server keeps its records in memory.
+// Claims are acquired and completed, one operation each, by one worker and by many at once. The
+// figure for DynamoDB is the speed of the emulator, which serves one request at a time. The server
+// keeps its records in memory.
 func BenchmarkClaim(b *testing.B) {
 	for _, name := range []string{"memory", "server", "sqlite", "postgres", "dynamodb"} {
 		bench := func(b *testing.B, run func(work func(next func() bool))) {

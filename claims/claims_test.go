@@ -13,8 +13,7 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What became of a key decides what the next Acquire answers, and how often the work has been begun
-// then.
+// The state of a key decides the answer of the next Acquire and its count of attempts.
 func TestAcquireAfter(t *testing.T) {
 	ctx := context.Background()
 	sleep := func(d time.Duration) func(*testing.T, *claims.Ledger) {

@@ -137,14 +137,14 @@ func TestCompleteInLost(t *testing.T) {
 		if _, err = c.CompleteIn(t.Context(), nil, nil); !errors.Is(err, claims.ErrLost) {
 			t.Errorf("again: error %v", err)
 		}
-		want := `complete the claim on "k" in a transaction: the claim was lost: its lease ran out before it was renewed or ended`
+		want := `complete the claim on "k" in a transaction: the claim was lost: its lease expired before it was renewed or ended`
 		if err.Error() != want {
 			t.Errorf("error %q, want %q", err, want)
 		}
 	})
 }
 
-// What cannot be a completion is not even tried.
+// An invalid completion is refused before the database is asked.
 func TestCompleteInRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := acquire(t, newLedger(t, recordstest.NewMemory(), claims.Config{}), "k")
@@ -267,8 +267,8 @@ func TestEndedTellsTheWork(t *testing.T) {
 	})
 }
 
-// Errors of the store are no answer to whether a claim has been ended. It is asked again before it
-// is given up.
+// An error of the store does not say whether a claim has ended, so the ledger asks again before it
+// gives up the claim.
 func TestEndedUnderFaults(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		bubble(t, func(t *testing.T) {

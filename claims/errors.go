@@ -8,7 +8,7 @@ import (
 
 // ErrLost says that the claim is no longer current: its lease expired, and another holder may be
 // working. Nothing was written.
-var ErrLost = errors.New("the claim was lost: its lease ran out before it was renewed or ended")
+var ErrLost = errors.New("the claim was lost: its lease expired before it was renewed or ended")
 
 // ErrEnded says that the claim has already been ended. Claim.Entry says how; after CompleteIn, call
 // Claim.Ended first.

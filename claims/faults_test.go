@@ -200,7 +200,7 @@ func TestAcquireUnderFaults(t *testing.T) {
 	}
 }
 
-// A store whose client tries again by itself reports a conflict with what it has just written.
+// A store whose client retries by itself reports a conflict with its own write.
 func TestStoreThatTriesAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -250,7 +250,7 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A clock of the store that jumps ahead makes take-overs early. The fence protects what the clock
+// If the clock of the store jumps ahead, take-overs are early. The fence protects where the clock
 // does not.
 func TestClockJumps(t *testing.T) {
 	bubble(t, func(t *testing.T) {

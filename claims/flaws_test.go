@@ -76,8 +76,8 @@ func TestOneWriteClaims_FA7(t *testing.T) {
 	})
 }
 
-// Usual: "somebody is at it" and "it is done" both count as success, and the message goes. Ours:
-// two answers.
+// Usual: "in progress" and "done" both count as success, and the message is deleted. Ours: two
+// answers.
 func TestBusyIsNotDone_FA8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -107,7 +107,8 @@ func TestFailedCanBeRedriven_FA9(t *testing.T) {
 	})
 }
 
-// Usual: the clock of each worker decides what is stuck. Ours: that of the store, for all alike.
+// Usual: the clock of each worker decides what is stuck. Ours: the clock of the store decides for
+// all.
 func TestStoreClockDecides_FA16(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()
@@ -121,9 +122,8 @@ func TestStoreClockDecides_FA16(t *testing.T) {
 	})
 }
 
-// Usual: a sweeper resets what looks stuck and sends it again, beside the slow worker. Ours: there
-// is no sweeper; who is slow and alive keeps the claim, and who is dead loses it without anyone's
-// doing.
+// Usual: a sweeper resets what looks stuck and sends it again, beside the slow worker. Ours: no
+// sweeper. A slow worker that is alive keeps its claim, and a dead one loses it without help.
 func TestNoSweeper_FA17(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := &recordstest.Faulty{Store: recordstest.NewMemory()}
@@ -225,8 +225,9 @@ func TestDuplicateGetsTheResult_FC6(t *testing.T) {
 	})
 }
 
-// Usual: who does not get the lock returns, the message comes back at once, and its receives are
-// used up while the first is well. Ours: Busy says when to come back, and is no attempt.
+// Usual: a worker that does not get the lock returns, so the message comes back at once and uses up
+// its receives while the first worker is well. Ours: Busy says when to come back, and is not an
+// attempt.
 func TestBusyIsNoAttempt_FC7(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})
@@ -386,7 +387,7 @@ func TestOldClaimIsAnError_FC19(t *testing.T) {
 		first := acquire(t, l, "k")
 		time.Sleep(lease)
 		acquire(t, l, "k")
-		want := `end the claim on "k" as released: the claim was lost: its lease ran out before it was renewed or ended`
+		want := `end the claim on "k" as released: the claim was lost: its lease expired before it was renewed or ended`
 		if err := first.Release(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}

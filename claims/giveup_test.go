@@ -11,8 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What no holder will bring to an end can be given up, for the message that claimed it last.
-// Nothing else can.
+// Work that no holder will finish can be given up, for the message that claimed it last. Nothing
+// else can.
 func TestGiveUp(t *testing.T) {
 	release := func(t *testing.T, c *claims.Claim) { must(t, c.Release(t.Context())) }
 	for name, row := range map[string]struct {
@@ -23,7 +23,7 @@ func TestGiveUp(t *testing.T) {
 	}{
 		"released":             {release, "m-1", claims.Exhausted, true},
 		"failed":               {func(t *testing.T, c *claims.Claim) { must(t, c.Fail(t.Context(), "sick")) }, "m-1", claims.Exhausted, true},
-		"held, lease over":     {func(*testing.T, *claims.Claim) { time.Sleep(lease) }, "m-1", claims.Exhausted, true},
+		"held, lease expired":  {func(*testing.T, *claims.Claim) { time.Sleep(lease) }, "m-1", claims.Exhausted, true},
 		"held":                 {func(*testing.T, *claims.Claim) { time.Sleep(lease - time.Second) }, "m-1", claims.Held, false},
 		"completed":            {func(t *testing.T, c *claims.Claim) { must(t, c.Complete(t.Context(), nil)) }, "m-1", claims.Completed, false},
 		"by another message":   {release, "m-2", claims.Released, false},
@@ -58,7 +58,7 @@ func TestGiveUp(t *testing.T) {
 			if c.Attempts() != 1 {
 				t.Errorf("%s: attempt %d of the message that was brought back", name, c.Attempts())
 			}
-			if lost := c.TakenOver() != nil; lost != (name == "held, lease over") {
+			if lost := c.TakenOver() != nil; lost != (name == "held, lease expired") {
 				t.Errorf("%s: taken over %+v", name, c.TakenOver())
 			}
 		})

@@ -114,8 +114,8 @@ func TestHoldEnds(t *testing.T) {
 	}
 }
 
-// Whatever the store does, the context ends by the holder's own clock: at Deadline, and so before
-// another holder can take over.
+// For any behavior of the store, the context ends by the holder's own clock: at Deadline, and so
+// before another holder can take over.
 func TestHoldEndsAtDeadline(t *testing.T) {
 	for name, fault := range map[string]recordstest.Fault{
 		"fails before":    {How: recordstest.Before},

@@ -44,7 +44,7 @@ func TestReopenAndSettle(t *testing.T) {
 	})
 }
 
-// A person decides on what is there, not on what was there.
+// A person decides about the current entry, not about an earlier one.
 func TestReopenOfWhatChanged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()

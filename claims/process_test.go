@@ -161,8 +161,8 @@ func (p *process) report(t *testing.T) (r report) {
 	return r
 }
 
-// pause stops the process, outside of a write: in the midst of one it would have the lock of the
-// SQLite file, and no process could write.
+// pause stops the process, but not during a write: it would hold the lock of the SQLite file, and
+// no process could write.
 func (p *process) pause(t *testing.T, store records.Store) {
 	t.Helper()
 	for {

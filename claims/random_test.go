@@ -247,9 +247,9 @@ func (c *contender) end(key string, claim *claims.Claim) {
 }
 
 // Contenders fight for a few keys over a store that fails, is slow and answers late, and some of
-// them die or come back from the dead. There is at most one current fence; earlier ones write
-// nothing; what is completed stays so; no holder hears that it lost what it has; and in the end
-// everything is done.
+// them die or resume after a long pause. There is at most one current fence; earlier ones write
+// nothing; completed keys stay completed; no holder is told that it lost a claim that it has; and
+// in the end everything is done.
 func TestRandom(t *testing.T) {
 	for _, noClock := range []bool{false, true} {
 		t.Run(fmt.Sprintf("noClock=%t", noClock), func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What a ledger watches is bounded, and forgotten when it is answered.
+// The keys that a ledger watches are bounded, and each is forgotten once answered.
 func TestWatchIsBounded(t *testing.T) {
 	l, err := New(Config{Store: recordstest.NewMemory()})
 	if err != nil {

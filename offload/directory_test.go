@@ -41,7 +41,7 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
-// Whatever the key, the file is in the directory, and nothing is left beside it.
+// For every key, the file is in the directory, and nothing is left beside it.
 func TestKeysStayInDirectory(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "bodies")
@@ -124,7 +124,7 @@ func writeForEver(path string) {
 	os.Exit(1)
 }
 
-// A writer is killed in the middle of what it does. What it said is there is there, and everything
+// A writer is killed while it works. Every body that it reported as stored is there, and every body
 // that is there is whole.
 func TestDirectoryWriterIsKilled(t *testing.T) {
 	path := t.TempDir()

@@ -134,7 +134,7 @@ func TestThreshold(t *testing.T) {
 }
 
 // The same work sent again is stored once. Another body of the same work is kept beside the first,
-// whose message still has what was sent.
+// whose message keeps its body.
 func TestKeys(t *testing.T) {
 	store := offloadtest.NewMemory("bodies")
 	o := offloader(t, offload.Config{Store: store, Threshold: -1})
@@ -268,7 +268,7 @@ func TestPointerLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// Bodies are written to one store only, and what has no pointer is not deleted.
+// Bodies are written to one store only, and bodies without a pointer are not deleted.
 func TestDelete(t *testing.T) {
 	store := offloadtest.NewMemory("bodies")
 	o := offloader(t, offload.Config{Store: store, Threshold: -1})

@@ -8,10 +8,10 @@ import (
 
 const someKey = "cc562f4d-c6f3-4b0c-bf29-007a902c391f"
 
-// What the extended client libraries write is written here too, to the byte, and what any version
-// of them has written is read. The vectors are made as their tests make theirs: the Java library
-// writes without spaces, the one for Python with them, both began with another class, and some
-// ports leave the class out.
+// Pointers are byte for byte those of the extended client libraries, and pointers of all their
+// versions can be read. The vectors are made as in the tests of these libraries: the one for Java
+// writes no spaces, the one for Python does, both began with another class, and some ports omit the
+// class.
 func TestCompatibility(t *testing.T) {
 	want := pointer{bucket: "test-bucket", key: someKey}
 	if got, want := want.String(), `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"test-bucket","s3Key":"`+someKey+`"}]`; got != want {
@@ -83,7 +83,7 @@ func TestNoPointer(t *testing.T) {
 	}
 }
 
-// Whatever is read as a pointer names a place that may be named, and is the same pointer when it is
+// A text that is read as a pointer names a permitted place, and is the same pointer when it is
 // written.
 func FuzzParsePointer(f *testing.F) {
 	f.Add(pointer{"b", "k"}.String())

@@ -26,7 +26,7 @@ func (r *rig) drainer(change func(*outbox.Config)) *outbox.Relay {
 	return relay
 }
 
-// Drain sends what is due, leaves a queue that takes nothing, and does not wait for the time of a
+// Drain sends due rows, gives up a queue that accepts nothing, and does not wait for the time of a
 // row.
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {

@@ -122,8 +122,8 @@ func TestExpiredIsInTheOutbox_FD11(t *testing.T) {
 	})
 }
 
-// What expired is what was sent and never completed: outbox and ledger together tell it from what
-// is done, and have just that sent again.
+// An expired message was sent and never completed. Outbox and ledger together identify these, and
+// send only them again.
 func TestExpiredIsNotCompleted_FD11(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.server.Queue(t, "quiet", "MessageRetentionPeriod", "3600")
@@ -149,8 +149,8 @@ func TestExpiredIsNotCompleted_FD11(t *testing.T) {
 	})
 }
 
-// Usual: after 14 days SQS has nothing to send again, and that is that. Ours: how long rows stay is
-// a setting, and what is there can be replayed, however long ago the queue has lost it.
+// Usual: after 14 days SQS has nothing to send again. Ours: the retention of rows is a setting, and
+// rows that are there can be replayed, however long ago the queue lost them.
 func TestKeptLongerThanQueues_FD16(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		type kept struct {

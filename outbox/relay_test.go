@@ -160,7 +160,7 @@ func TestDeliverAfter(t *testing.T) {
 	})
 }
 
-// A relay that ends gives back what it has not sent; the next one need not wait for a lease.
+// A relay that ends returns its unsent rows, so the next one does not wait for a lease.
 func TestStopGivesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")

@@ -104,9 +104,8 @@ func (r *rig) wantNoted(kind string, want ...string) {
 	}
 }
 
-// The same job inserted once more is skipped by workers that do a work once. A replay is worked on,
-// again when it is replayed again, whatever was replayed in between; what is of one work and one
-// generation is worked on once.
+// Workers with a ledger skip a job that is inserted once more. They do the work of a replay, and
+// again for each further replay; work of one generation is done once.
 func TestReplayRuns_FD6(t *testing.T) {
 	for _, queue := range []string{"jobs", "jobs.fifo"} {
 		inBubble(t, func(t *testing.T, r *rig) {
@@ -151,7 +150,7 @@ func TestReplayRuns_FD6(t *testing.T) {
 	}
 }
 
-// What was never completed is sent as what it was, and the rest is left alone.
+// Work that was never completed is sent with its old identity, and the rest is left alone.
 func TestReplayMissing_FD6(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")
@@ -188,7 +187,8 @@ func TestReplayMissing_FD6(t *testing.T) {
 		r.sleep(time.Minute)
 		r.wantNoted("worked")
 
-		// What a replay in a new generation has completed is not missing in the old one.
+		// Work that a replay completed in a new generation does not count as missing in the old
+		// one.
 		r.enqueue(outbox.Message{Queue: "lost", Key: "l", Body: "lost", Dedup: "lost-1"}, outbox.Message{Queue: "lost", Key: "m", Body: "lost too", Dedup: "lost-2"})
 		lost := r.server.Queue(t, "lost")
 		r.sleep(2 * time.Minute)
@@ -201,7 +201,7 @@ func TestReplayMissing_FD6(t *testing.T) {
 			t.Errorf("after a replay the gap is %+v", done)
 		}
 
-		// What was lost in both generations is sent in the later one only.
+		// Work that is missing in both generations is sent in the later one only.
 		r.enqueue(outbox.Message{Queue: "lost", Key: "n", Body: "twice", Dedup: "lost-3"})
 		r.sleep(2 * time.Minute)
 		r.received(lost)
@@ -226,7 +226,7 @@ func TestReplayMissing_FD6(t *testing.T) {
 	})
 }
 
-// A FIFO queue takes a replay for what it is, within five minutes of the first send, and of another
+// A FIFO queue does not drop a replay, even within five minutes of the first send or of another
 // replay.
 func TestReplayInWindow_FD7(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
@@ -252,8 +252,8 @@ func TestReplayInWindow_FD7(t *testing.T) {
 	})
 }
 
-// A replay sends what was sent, not what the tables of the business say by now, in the order in
-// which it was, and says that it is one.
+// A replay sends the messages as they were sent, in their order, not the present state of business
+// tables, and marks them as a replay.
 func TestReplayIsWhatWasSent_FD8(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "orders.fifo")

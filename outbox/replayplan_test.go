@@ -80,7 +80,7 @@ func wantSamples(t *testing.T, plan outbox.Plan, want ...string) {
 	}
 }
 
-// Whatever was sent, and whatever the ledger knows, a run does what the plan said.
+// A run does what the plan said, for any rows and any ledger.
 func TestPlanIsWhatRunDoes(t *testing.T) {
 	seed := proof.Seed(t)
 	for i := range uint64(20) {

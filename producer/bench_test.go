@@ -23,8 +23,7 @@ func (sink) SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Opt
 	return &sqs.SendMessageOutput{MessageId: aws.String("4c4f8f3f-7d31-43ee-91d2-5a1b2b0e6f55"), SequenceNumber: aws.String("18849496460467696128")}, nil
 }
 
-// What registering costs: keys that are new, and duplicates of one; by one producer, and by many at
-// once.
+// The cost of registering new keys and duplicates, by one producer and by many at once.
 func BenchmarkSendOnce(b *testing.B) {
 	for _, store := range []struct {
 		name string

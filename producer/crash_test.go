@@ -11,8 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// A producer dies at each of its steps. The next one sends when the lease is over, and what a FIFO
-// queue knows already within its window is one message.
+// A producer dies at each of its steps. The next one sends when the lease expires, and a FIFO queue
+// stores one message within its window.
 func TestCrash(t *testing.T) {
 	power := func(context.Context) { panic("power cut") }
 	for _, row := range []struct {
@@ -150,8 +150,8 @@ func TestStoreAwayAfterSend(t *testing.T) {
 	}
 }
 
-// A sender that is so slow that another has taken over hears that its send is not what the ledger
-// has.
+// A sender so slow that another has taken over learns that the ledger has another send than its
+// own.
 func TestTakenOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

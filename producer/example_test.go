@@ -56,8 +56,8 @@ func ExampleProducer_SendOnce() {
 	// new false, message-1, differs true
 }
 
-// What a daily batch expects is counted from receipts, so that nothing is expected for which
-// nothing was sent. The batch is run again until there are no errors.
+// A daily batch counts its expected work from receipts, so it expects nothing that was not sent. It
+// runs again until there are no errors.
 func ExampleProducer_SendAll() {
 	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
 	if err != nil {

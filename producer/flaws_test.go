@@ -17,9 +17,9 @@ import (
 // The usual ways to enqueue each file of a batch once have known flaws. Each test here is named
 // after one, says what the usual solution does, and shows that a producer does otherwise.
 
-// Usual: a row is put, then the message sent; after a crash in between every replay finds the row
-// and never sends. Ours: the registration ends with the lease of its sender, and what is sent next
-// is its message.
+// Usual: a row is written, then the message sent; after a crash in between, every replay finds the
+// row and never sends. Ours: the registration ends with the lease of its sender, and the next call
+// sends its message.
 func TestCrashBetweenRegisterAndSend_FA1(t *testing.T) {
 	for _, again := range []struct {
 		name string

@@ -90,7 +90,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// What cannot be sent is refused before anything is registered.
+// An invalid message is refused before anything is registered.
 func TestCheck(t *testing.T) {
 	attributes := func(n int) map[string]types.MessageAttributeValue {
 		m := make(map[string]types.MessageAttributeValue)
@@ -219,8 +219,8 @@ func TestOthersIDs(t *testing.T) {
 	})
 }
 
-// What an earlier version registered keeps its deduplication id, the key alone: of a send without
-// an answer, from before an upgrade, the queue still drops the second.
+// A registration of an earlier version keeps its deduplication id, the key alone. So if a send from
+// before an upgrade got no answer, the queue still drops the second one.
 func TestEarlierID(t *testing.T) {
 	for _, again := range []struct {
 		name string
@@ -478,8 +478,8 @@ func TestQueueByName(t *testing.T) {
 	})
 }
 
-// What the effect depends on is compared: the body and the attributes, and nothing that changes
-// from call to call.
+// A duplicate is compared by what its effect depends on: the body and the attributes, not values
+// that differ between calls.
 func TestDiffers(t *testing.T) {
 	attributes := func(pairs ...string) map[string]types.MessageAttributeValue {
 		made := make(map[string]types.MessageAttributeValue)

@@ -75,7 +75,7 @@ func TestSweepsAtOnce(t *testing.T) {
 				t.Errorf("%s was sent again %d times", key, n)
 			}
 		}
-		// What the store kept from being sent is found by the next sweep.
+		// The next sweep finds messages that were not sent because the store failed.
 		time.Sleep(time.Hour)
 		late := 0
 		for key, r := range stuck(t, made, 30*time.Minute) {
@@ -105,7 +105,8 @@ func stuckAnyhow(t *testing.T, p *producer.Producer) []producer.Registration {
 	return nil
 }
 
-// What was sent in vain is sent again on purpose, once, and remembers where it comes from.
+// A message that was sent and never begun can be sent again deliberately, once, and records its
+// origin.
 func TestResendCompleted(t *testing.T) {
 	for _, queue := range []string{"orders", "orders.fifo"} {
 		t.Run(queue, func(t *testing.T) {
@@ -217,7 +218,7 @@ func (s *afterGet) Get(ctx context.Context, key string) (records.Record, error) 
 	return r, err
 }
 
-// When a completed registration cannot be sent again it stays what it was.
+// If a completed registration cannot be sent again, it stays as it was.
 func TestResendRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -282,7 +283,7 @@ func TestResendBusy(t *testing.T) {
 	})
 }
 
-// A sweep that dies between reopening and sending has not lost what it was to send.
+// If a sweep dies between reopening and sending, its message is not lost.
 func TestResendCrash(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

@@ -34,7 +34,8 @@ func stuck(t *testing.T, p *producer.Producer, olderThan time.Duration) map[stri
 	return m
 }
 
-// Stuck finds what was never sent and what was sent in vain, and nothing else.
+// Stuck finds messages that were never sent and those that were sent and never begun, and nothing
+// else.
 func TestStuck(t *testing.T) {
 	for _, clock := range []bool{true, false} {
 		t.Run(fmt.Sprint("clock ", clock), func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestStuckPages(t *testing.T) {
 	})
 }
 
-// What the work's ledger may just have forgotten is not taken for work that no worker began.
+// An entry that the ledger may just have dropped does not count as work that no worker began.
 func TestStuckNearTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")
@@ -126,7 +127,7 @@ func TestStuckNearTheEnd(t *testing.T) {
 	})
 }
 
-// Something else in the ledger does not hide what is stuck, and is shown.
+// Other entries in the ledger do not hide stuck work, and are shown.
 func TestStuckUnreadable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

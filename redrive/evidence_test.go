@@ -167,7 +167,7 @@ func TestGroupHidesWhatCameBack(t *testing.T) {
 	})
 }
 
-// What is behind a message of its group that has to wait waits as well.
+// If a message of a group has to wait, the messages behind it wait too.
 func TestGroupWaitsForItsHead(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		for i, redrives := range []int{4, 0} {

@@ -26,8 +26,8 @@ import (
 	"tenaq/worker"
 )
 
-// Whatever goes wrong between redrivers, queues and store, and however often the consumer falls
-// sick: in the end each message is done once, or parked, and none is lost.
+// Despite faults of redrivers, queues and store, and however often the consumer fails, in the end
+// each message is done once or parked, and none is lost.
 func TestFaults(t *testing.T) {
 	seed := proof.Seed(t)
 	for i := range uint64(4) {
@@ -181,8 +181,8 @@ func TestLedgerDown(t *testing.T) {
 	})
 }
 
-// A message with ten attributes keeps them, and stays the same work although there is no room to
-// say so.
+// A message with ten attributes keeps them, and stays the same work although no attribute can name
+// it.
 func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		attributes := make(map[string]types.MessageAttributeValue)
@@ -208,7 +208,7 @@ func TestTenAttributes(t *testing.T) {
 	})
 }
 
-// What contradicts itself is refused, with what to do.
+// Contradicting settings are refused, with what to do.
 func TestSettings(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for want, change := range map[string]func(*redrive.Config){

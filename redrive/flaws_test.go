@@ -111,8 +111,8 @@ func TestSendIsNoSuccess_FB2(t *testing.T) {
 	})
 }
 
-// Usual: an empty dead-letter queue is a success, when it is empty because the messages are on
-// their way. Ours: it is no evidence.
+// Usual: an empty dead-letter queue counts as success, even if its messages are on their way. Ours:
+// it is not evidence.
 func TestEmptyIsNoSuccess_FB3(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(2, "timeout")
@@ -325,7 +325,7 @@ func TestFIFO_FB10(t *testing.T) {
 	})
 }
 
-// Usual: what is parked is a body. Ours: it says why, after what, from where and since when.
+// Usual: only the body is parked. Ours: with its reason, its attempts, its source and its time.
 func TestParkedSaysAll_FB14_FB20(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.poisonIs(func(string) error { return errors.New("no such customer") })
@@ -393,8 +393,8 @@ func TestBookkeepingEnds_FB15(t *testing.T) {
 	})
 }
 
-// Usual: it redrives, or it does not. Ours: it says before what it would do, can be paused by
-// one, and says who did.
+// Usual: it redrives, or it does not. Ours: it says in advance what it would do, and an operator
+// can pause it under their name.
 func TestPlanAndPause_FB19(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(3, "timeout")
@@ -423,8 +423,8 @@ func TestPlanAndPause_FB19(t *testing.T) {
 	})
 }
 
-// A plan gives back what it has looked at, also when it is cancelled: what comes after it sees the
-// same messages. A tenaq server counts no receive.
+// A plan gives back the messages that it has looked at, even if it is cancelled: later looks see
+// the same messages. A tenaq server counts no receive.
 func TestPlanGivesBack(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		for _, on := range []string{"tenaq", "another server"} {
@@ -517,8 +517,8 @@ func TestBoundedOnTheirWay_FB21(t *testing.T) {
 	})
 }
 
-// Usual: the canary is judged when it is sent, and one is never enough to close. Ours: a canary is
-// judged when it is known what has become of it, and two that were processed close the breaker.
+// Usual: the canary is judged when it is sent, and one never suffices to close. Ours: a canary is
+// judged when its outcome is known, and two that were processed close the breaker.
 func TestCanariesAreJudgedLater_FB22(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.setSick(true)

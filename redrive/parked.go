@@ -188,7 +188,7 @@ func (p *ParkingLot) Release(ctx context.Context, one *Parked, to string) error 
 	case one.gone:
 		return fmt.Errorf("%s is no longer in %s", one.ID, p.r.name)
 	case errors.Is(l.bad, errAside):
-		return fmt.Errorf("release %s: %w: pass that store", one.ID, l.bad)
+		return fmt.Errorf("release %s: %w: pass that store with --records (ParkingLotConfig.Store)", one.ID, l.bad)
 	}
 	if to == "" {
 		var err error

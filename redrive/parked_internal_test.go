@@ -7,7 +7,8 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// Whatever the planner parks a message for, why it failed can be told from why it was parked.
+// The reason why a message failed can be read from the reason why it was parked, for every reason
+// to park.
 func TestCause(t *testing.T) {
 	var p Policy
 	if err := p.setDefaults(); err != nil {

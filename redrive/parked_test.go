@@ -124,8 +124,8 @@ func (r *rig) workTrail() trail.Trail {
 	}
 }
 
-// A list says what is known of each parked message and leaves them where they are, for others to
-// see.
+// A list shows everything known about each parked message, and leaves the messages where others can
+// see them.
 func TestParkedList(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for i := range 23 {
@@ -316,7 +316,7 @@ func TestParkedAside(t *testing.T) {
 	})
 }
 
-// What cannot be released stays where it is, and the error says what to do.
+// A message that cannot be released stays where it is, and the error says what to do.
 func TestParkedRefusals(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		fifo := r.server.Queue(t, "other.fifo")

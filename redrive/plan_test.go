@@ -108,8 +108,8 @@ func TestStrikeWaitsForEvidence(t *testing.T) {
 	}
 }
 
-// While the breaker is half open one message goes at a time. One that has failed twice waits for
-// the others to be tried, and how often it failed is no reason to park it: perhaps they all do.
+// While the breaker is half open, one message goes at a time. One that failed twice waits until the
+// others have been tried, and its failures do not park it: perhaps all messages fail.
 func TestOthersAreTriedFirst(t *testing.T) {
 	p, s := sent(t, 1)
 	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart}
@@ -135,7 +135,7 @@ func TestOthersAreTriedFirst(t *testing.T) {
 	}
 }
 
-// What the ledger says about a redriven message counts when it is news.
+// The ledger entry of a redriven message is an outcome only under a newer fence.
 func TestResultOfEntry(t *testing.T) {
 	f := Flight{Fence: 7}
 	for _, test := range []struct {
@@ -159,7 +159,7 @@ func TestResultOfEntry(t *testing.T) {
 	}
 }
 
-// A message whose work was done before it was sent is no evidence, and holds no place.
+// A message whose work was done before it was sent is not evidence, and does not occupy a place.
 func TestMoot(t *testing.T) {
 	p, s := sent(t, 1)
 	s.Breaker = breaker.Breaker{State: breaker.HalfOpen, LastChange: simStart, SuccessCount: 1}

@@ -56,9 +56,10 @@ func (r *rig) setReceives(n string) {
 // unclaimed is a redriver without a ledger, on a server that says what becomes of messages.
 func unclaimed(c *redrive.Config) { c.Claims = nil }
 
-// Without a ledger sixty dead letters are back within minutes: on a tenaq server, which says what
-// was deleted, and on any other, where silence has to do. Poison among them delays the others by
-// little. The steps are those of a continuous redriver with much to do, ten seconds apart.
+// Without a ledger, sixty dead letters are back within minutes: on a tenaq server, which reports
+// deletes, and on any other, where silence is the only evidence. Poison among them delays the
+// others by little. The steps are those of a continuous redriver with much to do, ten seconds
+// apart.
 func TestRecoveryWithoutLedger(t *testing.T) {
 	proof.Unraced(t)
 	const letters = 60
@@ -101,8 +102,8 @@ func TestRecoveryWithoutLedger(t *testing.T) {
 	}
 }
 
-// That silence is judged early does not wear a sick consumer down, however long its queue retries:
-// what comes back late opens the breaker again, for longer each time.
+// Early judgement of silence does not wear out a failing consumer, however long its queue retries:
+// messages that come back late open the breaker again, for longer each time.
 func TestOutageWithoutLedger(t *testing.T) {
 	proof.Unraced(t)
 	const letters = 40
@@ -151,9 +152,9 @@ func TestOutageWithoutLedger(t *testing.T) {
 	}
 }
 
-// A server that says what became of messages is believed: what waits in its queue is no success
-// however long it is silent, and what was deleted is one, unless the consumer made a dead letter of
-// it itself.
+// The redriver believes a server that reports outcomes: a message that waits in its queue is not a
+// success, however long it is silent, and a deleted one is, unless the consumer made a dead letter
+// of it itself.
 func TestFollowed(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(3, "timeout")

@@ -235,7 +235,7 @@ func TestOutageEnds(t *testing.T) {
 	})
 }
 
-// What fails while others succeed is parked with its reason, its body and its attributes.
+// A message that fails while others succeed is parked with its reason, body and attributes.
 func TestPoisonIsParked(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.poisonIs(func(b string) error {
@@ -292,8 +292,8 @@ func TestPoisonIsParked(t *testing.T) {
 	})
 }
 
-// When only poison is left among the dead letters, what the workers do by themselves tells it from
-// an outage.
+// If only poison is left among the dead letters, the other successes of the workers tell it from an
+// outage.
 func TestPoisonAlone(t *testing.T) {
 	for _, traffic := range []bool{true, false} {
 		inBubble(t, "", func(t *testing.T, r *rig) {
@@ -362,7 +362,7 @@ func TestLongBacklog(t *testing.T) {
 	})
 }
 
-// Work that was completed already is no sign of a consumer that is well.
+// Work that was completed already is not a sign of a healthy consumer.
 func TestCompletedBefore(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.letters(5, "timeout")
@@ -426,7 +426,7 @@ func TestPoisonAtAnyInterval(t *testing.T) {
 	}
 }
 
-// What a person has to decide about is not sent back: it would be a dead letter again at once.
+// Work that awaits a decision is not sent back: it would be a dead letter again at once.
 func TestClaimWaitsForPerson(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		ledger, err := claims.New(claims.Config{Store: r.store, Lost: func(context.Context, claims.Entry) (claims.Decision, error) {

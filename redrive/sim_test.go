@@ -219,8 +219,8 @@ func TestOutage_FB12(t *testing.T) {
 		if len(w.done) != n {
 			t.Errorf("%d of %d done, %d parked", len(w.done), n, len(w.parked))
 		}
-		// What was on its way when it began, and then canaries: six in the first hour, one each
-		// hour later.
+		// The bound: messages on their way at the start, then canaries, six in the first hour and
+		// one in each later hour.
 		if most := w.p.RateFirst + 6 + 2*12; pressure > most {
 			t.Errorf("%d of %d messages were sent to a sick consumer in 12 hours, want at most %d", pressure, n, most)
 		}
@@ -294,9 +294,8 @@ func TestDependencyDown_FB7(t *testing.T) {
 	}
 }
 
-// Few messages that need something which is down are held as well as many are, also when the
-// breaker of all is half open meanwhile; it is no fault of theirs, and they are done when it is up
-// again.
+// A few messages whose dependency is down are held just like many, even if the common breaker is
+// half open in between. They are not at fault, and are done when the dependency is up again.
 func TestFewNeedWhatIsDown(t *testing.T) {
 	first := proof.Seed(t)
 	for _, others := range []int{0, 100} {
@@ -375,7 +374,7 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// Whatever the consumer does, nothing is lost, what is on its way stays within the rate, and the
+// For any consumer, no message is lost, the messages on their way stay within the rate, and the
 // breaker changes its time only with its state.
 func TestAnything(t *testing.T) {
 	first := proof.Seed(t)

@@ -244,8 +244,8 @@ func TestUnreadableTrail(t *testing.T) {
 	})
 }
 
-// A message with ten attributes has no room for what it would have to carry. On a server other than
-// tenaq, it stops being handled, and the queue itself moves it, with its id.
+// A message with ten attributes has no room for the attribute of its work. On a server other than
+// tenaq, it is no longer handled, and the queue itself moves it, with its id.
 func TestTenAttributes(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		id := r.send("a", "a=1", "b=1", "c=1", "d=1", "e=1", "f=1", "g=1", "h=1", "i=1", "j=1")

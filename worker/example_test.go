@@ -62,7 +62,7 @@ func Example() {
 	}
 }
 
-// What a handler returns decides what becomes of its message.
+// The error that a handler returns decides what happens to its message.
 func ExampleHandler() {
 	errClosed := errors.New("the shop is closed")
 	handler := worker.JSON(func(ctx context.Context, o order, m *worker.Message) error {

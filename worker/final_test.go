@@ -2,8 +2,8 @@ package worker
 
 import "testing"
 
-// Only what would be refused again is final: a handle that is no longer good. Throttling passes
-// although it is the sender's fault, and what is the server's fault passes too.
+// An error is final only if a retry would be refused again: an invalid handle. Throttling passes,
+// although the sender is at fault, and so do faults of the server.
 func TestFinal(t *testing.T) {
 	for _, c := range []struct {
 		code        string

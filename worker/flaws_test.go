@@ -184,8 +184,8 @@ func TestDeadLetterSaysWhy_FA19(t *testing.T) {
 	})
 }
 
-// Usual: the entry that tells what was done is gone before the last copy of its message. Ours: a
-// worker does not start with a ledger that forgets sooner than its queues do.
+// Usual: the entry of completed work is gone before the last copy of its message. Ours: a worker
+// does not start with a ledger that forgets sooner than its queues do.
 func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		// The queue keeps messages for four days, its dead-letter queue for fourteen.
@@ -343,8 +343,8 @@ func TestUnknownOutcome_FC15(t *testing.T) {
 	})
 }
 
-// Usual: deletes divided by sends is watched, which tolerates doubles and is blind to what is
-// skipped. Ours: each outcome is counted where it is decided.
+// Usual: deletes divided by sends is watched, which tolerates doubles and cannot see skipped work.
+// Ours: each outcome is counted where it is decided.
 func TestOutcomesAreCounted_FC16(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "a", "bad", "c"} {

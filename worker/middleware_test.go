@@ -12,8 +12,8 @@ import (
 	"tenaq/worker"
 )
 
-// What the outermost middleware returns counts, whatever the handler did. A panic is a failed
-// attempt wherever it happens, and that of the handler reaches middleware as an error.
+// The result of the outermost middleware counts, no matter what the handler returned. A panic is a
+// failed attempt wherever it happens; middleware sees a panic of the handler as an error.
 func TestMiddleware(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		var seen []error

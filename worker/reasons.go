@@ -137,7 +137,7 @@ func (r *reasons) send(ctx context.Context, entries []nack) []error {
 	errs := make([]error, len(entries))
 	for i, e := range entries {
 		if i >= len(answer.Outcomes) {
-			errs[i] = errors.New("the server has not said what became of the message")
+			errs[i] = errors.New("the server did not report the outcome of the message")
 		} else if o := answer.Outcomes[i]; !o.Done {
 			errs[i] = &entryError{o.Code, o.Message, true}
 		} else {

@@ -28,8 +28,8 @@ func TestHandled(t *testing.T) {
 	})
 }
 
-// What fails is tried again, and moves to the dead-letter queue with its reason after exactly its
-// attempts. A tenaq server moves it in one step, so it stays the same message.
+// A failing message is retried, and moves to the dead-letter queue with its reason after exactly
+// its attempts. A tenaq server moves it in one step, so it stays the same message.
 // [NACK-17, NACK-18, ID-2]
 func TestDeadLettered(t *testing.T) {
 	for _, tenaq := range []bool{true, false} {

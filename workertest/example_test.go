@@ -51,7 +51,7 @@ func Example() {
 	}
 }
 
-// What a handler does at its third attempt needs no failures before it.
+// The third attempt of a handler can be tested without two failures before it.
 func ExampleNew_attempt() {
 	var t *testing.T // the parameter of the test function
 	d := workertest.New(t, workertest.Config{Body: `{"Cents": 50000}`, Attempt: 3})

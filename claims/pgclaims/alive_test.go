@@ -47,8 +47,7 @@ func workLong(ctx context.Context, pool *pgxpool.Pool, c *claims.Claim, least ti
 		if err := tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			return nil, err
 		}
-		// What it does meanwhile is elsewhere. The server says how long the transaction has been
-		// open.
+		// The worker is busy elsewhere. The server reports how long the transaction has been open.
 		for open := time.Duration(0); open < least; {
 			time.Sleep(50 * time.Millisecond)
 			if err := pool.QueryRow(ctx, "SELECT clock_timestamp() - xact_start FROM pg_stat_activity WHERE pid = $1", pid).Scan(&open); err != nil {

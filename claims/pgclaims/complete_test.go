@@ -168,8 +168,8 @@ func TestZombieMeanwhile(t *testing.T) {
 	r.wantDone("k", second.Fence())
 }
 
-// Between completion and commit no holder can take over, however long ago the lease was over; what
-// comes then is the outcome.
+// Between completion and commit no holder can take over, however long ago the lease expired; the
+// commit decides the outcome.
 func TestTakeOverWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprint("commit=", commit), func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestOneConnection(t *testing.T) {
 	r.wantDone("k", c.Fence())
 }
 
-// Whatever is wrong with a completion, the transaction cannot be committed.
+// If a completion is refused, for any reason, the transaction cannot be committed.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		complete func(*testing.T, *rig, *claims.Claim, pgx.Tx) error
@@ -383,9 +383,9 @@ func TestSavepoint(t *testing.T) {
 	r.wantDone("k", c.Fence())
 }
 
-// A transaction whose client falls silent gives the key free within a lease, whether it was
-// completed in or not yet, and even when it has locked what the next one has to write. It cannot be
-// committed any more.
+// If the client of a transaction falls silent, the key is free within a lease, whether or not the
+// claim was completed in the transaction, and even if it holds locks that the next holder needs.
+// The transaction can no longer be committed.
 func TestSilentTransaction(t *testing.T) {
 	for _, completed := range []bool{true, false} {
 		t.Run(fmt.Sprint("completed=", completed), func(t *testing.T) {
@@ -422,8 +422,8 @@ func TestSilentTransaction(t *testing.T) {
 	}
 }
 
-// The limit of silence is a lease, or what the connection has if that is less, and only in the
-// transaction.
+// The limit of silence is a lease, or the limit of the connection if that is shorter, and applies
+// only to the transaction.
 func TestIdleLimit(t *testing.T) {
 	for setting, want := range map[string]string{"0": "30s", "1h": "30s", "30s": "30s", "31s": "30s", "29999": "29999ms", "7s": "7s"} {
 		t.Run(setting, func(t *testing.T) {

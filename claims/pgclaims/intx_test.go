@@ -83,8 +83,8 @@ func (tx *lossyTx) Rollback(ctx context.Context) error {
 	return tx.Tx.Rollback(ctx)
 }
 
-// Whatever becomes of the answer to a commit, InTx knows what became of the commit, and the effect
-// is there once.
+// Even if the answer to a commit is lost, InTx knows whether it was committed, and the effect is
+// there once.
 func TestLostAnswer(t *testing.T) {
 	const late = 300 * time.Millisecond
 	for name, c := range map[string]struct {

@@ -24,8 +24,7 @@ import (
 	"tenaq/records/pgrecords"
 )
 
-// What makes the test binary a worker instead of running tests: what it is to do, and in which
-// database.
+// These variables make the test binary a worker: its task, and its database.
 const (
 	processRole = "PGCLAIMS_TEST_ROLE"
 	processURL  = "PGCLAIMS_TEST_URL"

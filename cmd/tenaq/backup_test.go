@@ -172,8 +172,7 @@ func TestBackupBucket(t *testing.T) {
 	wantExecute(t, cli.ExitPartly, "the backup is stored, but older ones are left", "backup", r.folder(), "--keep", "1")
 }
 
-// What fails on the way leaves no backup and no parts, and what fails for a while only takes
-// longer. [DUR-38]
+// A failed upload leaves no backup and no parts; a fault that passes only delays it. [DUR-38]
 func TestBackupBucketFails(t *testing.T) {
 	r := newBucketRig(t, 20)
 	r.refuse(http.StatusServiceUnavailable, "PUT", "partNumber=2", 1)

@@ -189,8 +189,7 @@ func TestMonitoringNames(t *testing.T) {
 	}
 }
 
-// What is written for people names nothing else either, and what an alarm is tried with is what
-// there is.
+// Texts and alarm tests of the monitoring examples name only metrics that exist, too.
 func TestMonitoringTexts(t *testing.T) {
 	operations, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations", "metrics.md"))
 	if err != nil {

@@ -59,7 +59,7 @@ func TestRecordsInPostgreSQL(t *testing.T) {
 	t.Setenv("TENAQ_RECORDS", withTable(t, address, "work.records"))
 	wantExecute(t, cli.ExitFailed, "create that schema, or name another in tenaq_table", "records", "init")
 
-	// What is printed can be applied instead.
+	// The printed SQL can be applied instead.
 	conn, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func withAddress(t *testing.T, address string, do func(*url.URL, url.Values)) st
 	return u.String()
 }
 
-// Programs that work make what they need, and go on with what is there.
+// Commands that write records create what is missing, and use what exists.
 func TestOpenMakesTheTables(t *testing.T) {
 	for name, address := range map[string]string{
 		"PostgreSQL": pgtest.URL(t),
@@ -185,9 +185,9 @@ func TestRecordsInDynamoDB(t *testing.T) {
 	// There is no clock.
 	wantExecute(t, cli.ExitOK, "unknown", "claims", "list")
 	wantExecute(t, cli.ExitOK, `"ageSeconds": null`, "claims", "list", "--json")
-	wantExecute(t, cli.ExitOK, "unknown whether it is over", "claims", "show", "held")
+	wantExecute(t, cli.ExitOK, "unknown whether it has expired", "claims", "show", "held")
 	wantExecute(t, cli.ExitUsage, "has no clock, so ages are unknown", "claims", "list", "--older-than", "1m")
-	wantExecute(t, cli.ExitRefused, "it is unknown whether its lease is over", "claims", "release", "held", "--reason", "gone")
+	wantExecute(t, cli.ExitRefused, "it is unknown whether its lease has expired", "claims", "release", "held", "--reason", "gone")
 	wantExecute(t, cli.ExitUsage, "add --watch 15m", "claims", "sweep")
 	_, stdout, _ := execute(t, "claims", "sweep", "--watch", "10ms")
 	if !strings.Contains(stdout, "failed") || strings.Contains(stdout, "held") {

@@ -49,7 +49,7 @@ var may = map[string][]string{
 	"internal/door/credentials": {"internal/door/policy"},
 	"internal/door/auth":        {"internal/door/credentials", "internal/door/policy", "internal/door/sigv4", "internal/engine"},
 
-	// What a browser gets. Only the command that makes its files knows esbuild, which is never
+	// The files for the browser. Only the command that makes them imports esbuild, which is never
 	// linked into the program.
 	"internal/console":       {},
 	"internal/console/build": {"github.com/evanw/esbuild/pkg/api"},
@@ -193,7 +193,7 @@ var may = map[string][]string{
 	"internal/testing/mototest":   {"internal/testing/proof"},
 	"internal/testing/pgtest":     {"internal/testing/proof", "github.com/jackc/pgx/v5"},
 
-	// What measures servers through the front door, and the engine beside them.
+	// Benchmarks of servers through their API, and of the engine beside them.
 	"internal/bench": {
 		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
 	},
@@ -205,7 +205,7 @@ var may = map[string][]string{
 		"golang.org/x/sys/unix",
 	},
 
-	// What examines and watches endpoints for operators.
+	// Tools for operators, which examine and watch endpoints.
 	"internal/ops/doctor": {
 		"internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/settings", "internal/work/extension", "internal/work/sqsqueue",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
@@ -216,10 +216,10 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...",
 	},
 
-	// What tests and demos use to disturb a server and to judge it, through the front door.
+	// Tests and demos disturb and judge a server with these, through its API.
 	"internal/testing/audit/load": {"internal/testing/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
-	// What commands share, and what a server and the commands share.
+	// Shared by commands, and by a server and the commands.
 	"internal/cli": {
 		"internal/observe/metric", "internal/work/sqslimits", "internal/work/v1client", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
@@ -247,7 +247,7 @@ var may = map[string][]string{
 	"cmd/tenaq/demo/stage": append(slices.Clone(commandsMay), "modernc.org/sqlite"),
 	"cmd/tenaq/demo/...":   append(slices.Clone(commandsMay), "cmd/tenaq/demo/stage", "examples/..."),
 
-	// What builds a release. It knows the program from outside, as a user does.
+	// The builder of releases. It knows the program from outside, as a user does.
 	"release":      {},
 	"release/site": {"github.com/yuin/goldmark/...", "golang.org/x/mod/semver", "internal/api/v1"},
 

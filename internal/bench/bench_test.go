@@ -98,7 +98,7 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// What cannot be measured is refused before anything is done.
+// An impossible measurement is refused before anything is done.
 func TestRefused(t *testing.T) {
 	for _, w := range []bench.Work{
 		{}, {Kind: "mow"}, {Kind: bench.Send, Batch: 11}, {Kind: bench.Send, Size: 1<<20 + 1},
@@ -199,7 +199,7 @@ func TestLatenciesAreHonest(t *testing.T) {
 	}
 }
 
-// A refusal for overload is counted, and is no message.
+// A refusal for overload is counted, but not as a message.
 func TestThrottled(t *testing.T) {
 	var requests atomic.Int64
 	e := fake(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -217,7 +217,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// Anything else than success and overload ends the comparison, and says what was answered.
+// Any result but success and overload ends the comparison, with the answer in the error.
 func TestErrors(t *testing.T) {
 	for want, h := range map[string]http.HandlerFunc{
 		"QueueDoesNotExist": func(w http.ResponseWriter, _ *http.Request) {
@@ -255,7 +255,7 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// What is no HTTP is an error.
+// Input that is not HTTP is an error.
 func TestNoHTTP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -277,7 +277,7 @@ func TestNoHTTP(t *testing.T) {
 	}
 }
 
-// Whoever gives up is not kept waiting by a server that never answers.
+// A caller that gives up does not wait for a server that never answers.
 func TestGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("enough")
@@ -290,7 +290,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What was refused was not sent, so it is neither counted nor forgotten while a queue is filled.
+// A refused send is not counted, and is repeated while a queue is filled.
 func TestRefusedSends(t *testing.T) {
 	var requests, taken atomic.Int64
 	e := fake(t, func(w http.ResponseWriter, _ *http.Request) {

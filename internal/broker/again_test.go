@@ -43,7 +43,7 @@ func TestRequestsThatTakeManyTurns(t *testing.T) {
 	})
 }
 
-// So is the grace of many messages in flight, whoever asks first. [CLOCK-10]
+// So is the grace of many messages in flight, no matter which request comes first. [CLOCK-10]
 func TestGraceOfMany(t *testing.T) {
 	firsts := map[string]engine.Op{
 		"send":    sendOp("orders", "hello"),

@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// What the rules say of broker time. The judge has its own words for them, and does not ask the
-// clock that it judges.
+// The rules of broker time. The judge states them on its own, and does not ask the clock that it
+// judges.
 const (
 	slewed      = 20               // broker time gains or loses at most one part in so many [CLOCK-4]
 	pauseAfter  = time.Hour        // a start that long after the last stamp pauses expiry [CLOCK-6]

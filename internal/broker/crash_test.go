@@ -66,8 +66,7 @@ func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulatio
 	})
 }
 
-// The simulation finds losses where there are some: on a store that says it has forced what it has
-// only applied.
+// The simulation finds the losses of a store that confirms batches which it has only applied.
 func TestCrashesFindLosses(t *testing.T) {
 	findLosses(t, newSimulation)
 }

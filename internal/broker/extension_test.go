@@ -111,7 +111,7 @@ func TestExpiryMakesRoom(t *testing.T) {
 	})
 }
 
-// Consumers that always wait get what the rate allows, and one message more at once.
+// Consumers that always wait get what the rate allows, plus one message at once.
 // [EXT-12, EXT-13, EXT-14]
 func TestRateIsMet(t *testing.T) {
 	for _, test := range []struct {
@@ -168,7 +168,7 @@ func TestScheduleWakesWriter(t *testing.T) {
 	})
 }
 
-// Schedules wait while the disk is full, and then send one message for what they missed. [SCHED-10]
+// Schedules wait while the disk is full, and then send one message for all missed ticks. [SCHED-10]
 func TestScheduleWaitsForDisk(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.tag("orders", "tenaq:schedule", "@every 10s body=tick")

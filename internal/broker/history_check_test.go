@@ -73,7 +73,7 @@ func (t *teller) change(m *sentMessage, timeout time.Duration, answered bool) {
 	m.changes = append(m.changes, &changed{attempt: t.attempt(answered), timeout: timeout})
 }
 
-// The checker finds what is wrong, and nothing where something unusual has its reasons.
+// The checker finds each fault, and accepts unusual histories that have a reason.
 func TestHistoryCheck(t *testing.T) {
 	for _, c := range []struct {
 		name, want string

@@ -31,8 +31,8 @@ func (c *call) wantError(want error) {
 	}
 }
 
-// What was carried out when the commit is lost has an unknown outcome, also what has only seen the
-// lost turn; what waits was not carried out.
+// If the commit is lost, the outcome of a request that was carried out is unknown, and so is that
+// of one that has only seen the lost turn. A waiting request was not carried out.
 func TestLostCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{Store: kv.NewMemory()}

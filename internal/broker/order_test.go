@@ -66,8 +66,9 @@ func TestNoAnswerBeforeTheDisk(t *testing.T) {
 	}
 }
 
-// What another request could have told its client travels no faster either: a poll served by a
-// send, a receive of a message that was just sent, a delete of what was just received. [DUR-3]
+// An effect that a client could learn of through another request waits for the disk, too: a poll
+// served by a send, a receive of a message that was just sent, a delete of one that was just
+// received. [DUR-3]
 func TestEffectsWaitForTheDisk(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		poll := r.begin(receiveOp("empty", 20))
@@ -129,8 +130,8 @@ func TestAnswersLeaveInOrder(t *testing.T) {
 	})
 }
 
-// While the disk is busy with a turn, what arrives waits for a common turn and a common commit.
-// Only many requests are worth a turn that waits behind it, and there is no third.
+// While the disk is busy with a turn, arriving requests wait for a common turn and a common commit.
+// Only many requests justify a turn that waits behind it, and there is never a third.
 func TestGroupCommit(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		before, many := g.forces(), turnLarge/4
@@ -159,8 +160,7 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// What waits for a turn in flight is taken up when that is on disk, without anything else
-// happening.
+// Commands that wait for a turn in flight are taken up when it is on disk, without another event.
 func TestGathered(t *testing.T) {
 	gated(t, func(t *testing.T, r *rig, g *gate) {
 		for range 100 {

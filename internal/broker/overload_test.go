@@ -99,9 +99,9 @@ func TestOrderOfSacrifice(t *testing.T) {
 	}
 }
 
-// The same line, filled by one kind after the other: what was reserved is there for those it is
-// for. Whatever was taken up gets its real outcome, and whatever was refused was not carried out.
-// [DUR-25]
+// The queue of requests, filled by one kind after the other, keeps its reserved places for the
+// kinds that they are for. Each accepted request gets its real outcome, and no refused one was
+// carried out. [DUR-25]
 func TestTakenUpMeansCarriedOut(t *testing.T) {
 	crowded(t, func(t *testing.T, r *rig, handles []engine.Handle, resume func()) {
 		taken := make(map[string][]*call)
@@ -147,8 +147,8 @@ func TestTakenUpMeansCarriedOut(t *testing.T) {
 	})
 }
 
-// Ten thousand clients that begin to poll in the same moment are all let in, and behind them what
-// is more important; sends have no more places than can be done soon. [DUR-25]
+// Ten thousand clients that begin to poll at the same moment are all admitted, and so are more
+// important requests behind them; sends have only as many places as can be served soon. [DUR-25]
 func TestHerdOfPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newConfig(t, kv.NewMemory()))
@@ -268,8 +268,8 @@ func TestRefuseSends(t *testing.T) {
 	})
 }
 
-// Under overload a turn takes what waits, so that the disk is forced less often for it. Only long
-// messages are divided among turns.
+// Under overload a turn takes all waiting requests, so that the disk is forced less often for them.
+// Only long messages are divided among turns.
 func TestTurnsGrow(t *testing.T) {
 	for _, c := range []struct{ size, sends, turns int }{
 		{100, 1024, 1}, {100, 2048, 2}, {4 << 10, 1024, 4}, {64 << 10, 512, 2},

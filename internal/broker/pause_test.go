@@ -115,8 +115,8 @@ func TestWallClockSetBackAtRestart(t *testing.T) {
 	})
 }
 
-// A restart during the ten minutes does not end them: whoever finds the clock wrong, sets it right
-// and starts the server again has lost nothing. [CLOCK-6, CLOCK-8]
+// A restart during the ten minutes does not end them: an operator who finds the clock wrong, sets
+// it right and restarts the server has lost nothing. [CLOCK-6, CLOCK-8]
 func TestRestartWhilePaused(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"tenaq/internal/engine"
 )
 
-// Permissions that are added at the same time are all there in the end, and each is seen by whoever
-// reads after it was answered, also with what was read before and remembered. [AUTH-43, AUTH-45]
+// Permissions added at the same time are all there in the end. A request that begins after the
+// answer sees each of them, even if an earlier state is cached. [AUTH-43, AUTH-45]
 func TestPermissionsAtTheSameTime(t *testing.T) {
 	const statements = 20 // a policy can have
 	bubble(t, func(t *testing.T, r *rig) {

@@ -324,8 +324,8 @@ func TestReceiveOfGoneClientInLine(t *testing.T) {
 	})
 }
 
-// A client that has gone away gets nothing either when a receive that has just arrived lets the
-// polls in front of it try first: the writer may not know yet who has gone. [POLL-10]
+// A client that has disconnected gets nothing, even if a receive that has just arrived lets the
+// polls in front of it try first: the writer may not know yet which clients have left. [POLL-10]
 func TestPollOfGoneClientBeforeReceive(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		gone := r.begin(receiveOp("orders", 20))
@@ -383,7 +383,7 @@ func TestEndedPollsLeaveNothing(t *testing.T) {
 			t.Errorf("%d polls, %d queues, %d deadlines, %d ready times, %d stirred are left, want none",
 				p.count, len(p.queues), len(p.deadlines), len(p.readies), len(p.stirred))
 		}
-		// What ran last may still be held by a buffer that is reused.
+		// A reused buffer may still hold the last poll.
 		for range 10 {
 			r.do(&engine.GetQueueURL{Queue: named("orders"), NameSet: true})
 		}

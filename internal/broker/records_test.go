@@ -101,7 +101,7 @@ func TestRecordsOnFullDisk(t *testing.T) {
 	})
 }
 
-// Versions rise over a power cut, also those that were never answered. [REC-2, REC-3]
+// Versions rise over a power cut, including those that were never answered. [REC-2, REC-3]
 func TestVersionsRiseOverPowerCuts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		last := uint64(0)

@@ -43,8 +43,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// At a stop polls answer empty, everything that was taken up is carried out, answered and on disk,
-// and what comes later is refused. [POLL-11, DUR-24]
+// At a stop, polls return empty, accepted requests are carried out, answered and on disk, and later
+// ones are refused. [POLL-11, DUR-24]
 func TestStopAnswersWhatWasTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := kv.NewMemory()
@@ -102,8 +102,8 @@ func TestCleanStopNeedsNoGrace(t *testing.T) {
 	}
 }
 
-// After an unclean stop what was in flight stays hidden for as long as the server was away, counted
-// from its last stamp, and for at most the grace; or until its timeout ends, if that is later.
+// After an unclean stop, messages in flight stay hidden for as long as the server was away, counted
+// from its last stamp, and for at most the grace; or until their timeout ends, if that is later.
 // [CLOCK-10, CLOCK-11, CLOCK-13, DUR-8]
 func TestUncleanStopGivesGrace(t *testing.T) {
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestUncleanStopGivesGrace(t *testing.T) {
 	}
 }
 
-// The grace is for what was in flight: messages that waited are delivered at once, and what is
+// The grace applies to messages in flight: waiting messages are delivered at once, and a message
 // received after the start has its own timeout. [CLOCK-10]
 func TestGraceHoldsNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -175,9 +175,9 @@ func TestGraceHoldsNothingElse(t *testing.T) {
 	})
 }
 
-// A server that dies again before the grace has ended gives what was in flight at the first time a
-// grace once more, whether or not it had come to give the first one; one that stops cleanly keeps
-// the grace as it was. [CLOCK-10, CLOCK-12, DUR-8]
+// If a server dies again before the grace has ended, the messages in flight at the first death get
+// another grace, whether or not the first had begun; a server that stops cleanly keeps the grace as
+// it was. [CLOCK-10, CLOCK-12, DUR-8]
 func TestGraceAfterGrace(t *testing.T) {
 	for name, second := range map[string]func(r *rig) kv.Store{
 		"clean stop":       func(r *rig) kv.Store { time.Sleep(2 * time.Second); r.stop(); return r.cfg.Store },
@@ -298,8 +298,8 @@ func fifoOp(queue, group, body string) *engine.SendMessage {
 	}
 }
 
-// A deduplication ID is known for what is left of its window, however the server ended, and a group
-// stays locked and in its order. [DEDUP-12, FIFO-16, FIFO-17]
+// A deduplication id is known for the rest of its window, however the server ended, and a group
+// stays locked and in order. [DEDUP-12, FIFO-16, FIFO-17]
 func TestGroupsSurviveRestart(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {
@@ -329,8 +329,8 @@ func TestGroupsSurviveRestart(t *testing.T) {
 	}
 }
 
-// A receive that is repeated under its attempt ID returns the same messages with the same handles,
-// also when it was made before the server ended. [DEDUP-19, DEDUP-20]
+// A receive repeated under its attempt id returns the same messages with the same handles, even if
+// it was made before a restart. [DEDUP-19, DEDUP-20]
 func TestReceiveAttemptsSurviveRestart(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {

@@ -120,8 +120,8 @@ func TestRoomOfOthers(t *testing.T) {
 	})
 }
 
-// Each receive that counts can show its message, also when others take the message to the
-// dead-letter queue before the content is read, in the same turn or in a later one. [RCV-23]
+// Each receive that counts can show its message, even if other receives move the message to the
+// dead-letter queue before its content is read, in the same turn or in a later one. [RCV-23]
 func TestReceiveShowsWhatItCounts(t *testing.T) {
 	for _, turns := range []int{1, 4} {
 		bubble(t, func(t *testing.T, r *rig) {

@@ -161,8 +161,8 @@ func (b *countingBatch) Force() (wait func() error) {
 	return b.Batch.Force()
 }
 
-// What was hidden when the old leader was lost stays hidden for as much longer as there was no
-// leader.
+// A message that was hidden when the old leader was lost stays hidden for as much longer as there
+// was no leader.
 func TestTakeOverGivesGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := kv.NewMemory()

@@ -11,8 +11,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A turn carries out nothing more once it is full. The rest comes in the next turns, in order and
-// before what has arrived since.
+// A full turn carries out nothing more. The rest follows in the next turns, in order, before later
+// arrivals.
 func TestTurnBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound, body, sends = 10_000, 3000, 50

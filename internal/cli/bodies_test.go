@@ -18,7 +18,7 @@ func (fullStore) Bucket() string { return "full" }
 
 func (fullStore) Put(context.Context, string, []byte) error { return errors.New("no space left") }
 
-// What the disk refuses may work later; what is in a message may not.
+// An error of the disk may pass; one in the message may not.
 func TestKeeperRefuses(t *testing.T) {
 	o, err := offload.New(offload.Config{Store: fullStore{}, BodyMax: BodyMax})
 	if err != nil {

@@ -42,7 +42,7 @@ func (f *ClientFlags) Register(cmd *cobra.Command) {
 	p.StringVar(&f.EndpointURL, "endpoint-url", "", "SQS API `URL`, or aws (default: tenaq --help)")
 	p.BoolVar(&f.AWS, "aws", false, "use Amazon SQS, ignoring the environment")
 	p.StringVar(&f.Region, "region", "", "sign for this `region` (default: tenaq --help)")
-	Value(p, &f.Timeout, "timeout", "15s", "request timeout, a `duration`", SomeDuration)
+	Value(p, &f.Timeout, "timeout", "15s", "maximum `duration` of a request", SomeDuration)
 }
 
 func (f *ClientFlags) Resolve() (Endpoint, error) {

@@ -107,7 +107,7 @@ func TestOwnKey(t *testing.T) {
 	}
 }
 
-// What keeps records is no tenaq server.
+// An endpoint that is used only for records is not a tenaq server, so it gets no key of one.
 func TestOwnKeyElsewhere(t *testing.T) {
 	id, _, ok := Endpoint{URL: "http://127.0.0.1:8000", service: "DynamoDB"}.OwnKey(func(string) string { return "canary-of-the-only-one" })
 	if ok {

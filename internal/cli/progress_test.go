@@ -30,7 +30,7 @@ func TestProgressRepaints(t *testing.T) {
 	})
 }
 
-// What waits to be painted is not painted behind what is printed after done.
+// A pending repaint does not follow output that comes after done.
 func TestProgressDoneStopsRepaint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

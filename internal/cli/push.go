@@ -28,7 +28,7 @@ type Pushed struct {
 type PushFlags struct{ push string }
 
 func (f *PushFlags) Register(cmd *cobra.Command) {
-	Choice(cmd, &f.push, "push-metrics", "auto", "push metrics: `on`, off or auto",
+	Choice(cmd, &f.push, "push-metrics", "auto", "push `mode`: on, off or auto",
 		"on", "off", "auto")
 }
 

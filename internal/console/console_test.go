@@ -27,7 +27,7 @@ func bodyOf(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// The page is asked for each time, and what it loads is cached for ever. [CONSOLE-2]
+// The page is revalidated each time, and the files that it loads are cached forever. [CONSOLE-2]
 func TestFiles(t *testing.T) {
 	page := ask("GET", "/console/", nil)
 	text := bodyOf(t, page)

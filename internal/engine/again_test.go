@@ -22,8 +22,8 @@ func (r *rig) attempt(call int, later bool) (s Sent, times int) {
 	}
 }
 
-// After a restart, the first retry reads what was answered before, in pieces, and other sends wait
-// for none of it. Each retry finds its own answer. [AGAIN-1, AGAIN-4]
+// After a restart, the first retry reads the earlier answers, in pieces, and other sends wait for
+// none of it. Each retry finds its own answer. [AGAIN-1, AGAIN-4]
 func TestRetriesAfterRestart(t *testing.T) {
 	const calls, window = 5000, 100
 	r := newRig(t, Config{Window: window})
@@ -62,8 +62,8 @@ func TestRetriesAfterRestart(t *testing.T) {
 	}
 }
 
-// However many retries come before their first attempts, each first attempt is recognized, also
-// those that do not fit into memory. [AGAIN-3]
+// However many retries precede their first attempts, each first attempt is recognized, even those
+// that do not fit into memory. [AGAIN-3]
 func TestManyEarlyRetries(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(&CreateQueue{Queue: testQueue, NameSet: true})

@@ -107,7 +107,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// What is read from an index is in its order. [DUR-34]
+// The rows of an index are read in its order. [DUR-34]
 func TestIndexOutOfOrder(t *testing.T) {
 	r := newRig(t, Config{})
 	name := QueueName{Account: "000000000000", Name: "orders"}

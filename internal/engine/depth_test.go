@@ -29,8 +29,8 @@ func (c *counting) Scan(lo, hi []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// What a start, a send, a receive and a delete read does not depend on how much is waiting, nor on
-// how much has been deleted in front of it. [DUR-26, DUR-27, DUR-28]
+// The reads of a start, a send, a receive and a delete depend neither on how much is waiting, nor
+// on how much was deleted in front of it. [DUR-26, DUR-27, DUR-28]
 func TestDepthCostsNothing(t *testing.T) {
 	const window = 100
 	cfg := engine.Config{InFlightMax: 1 << 40, Window: window, Fault: func(s string) { panic(s) }}

@@ -7,7 +7,7 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A document is what was committed last under its name, also after a restart. One that is too large
+// A document is the one committed last under its name, even after a restart. One that is too large
 // is refused and changes nothing.
 func TestDocument(t *testing.T) {
 	store := kv.NewMemory()

@@ -73,7 +73,7 @@ func TestStoreWithoutElders(t *testing.T) {
 		wait()
 	}
 
-	// What is new is taken away.
+	// Remove the new rows.
 	b := store.NewBatch()
 	for k, v := range store.Scan([]byte{row.FamilySpace}, []byte{row.FamilySpace + 1}) {
 		switch row.Kind(k[row.SpacePrefixLen-1]) {

@@ -88,8 +88,8 @@ func panicked(f func()) (v any) {
 	return nil
 }
 
-// Time that goes back is a bug of whoever stamps commands, and stops the server; what "back" means
-// is stored with the stamps. [CLOCK-1, CLOCK-9]
+// Time that goes back is a bug of the caller that stamps commands, and stops the server. The stamps
+// are stored, so "back" has a meaning after a restart. [CLOCK-1, CLOCK-9]
 func TestTimeNeverDecreases(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(&CreateQueue{Queue: testQueue, NameSet: true})
@@ -107,8 +107,8 @@ func TestTimeNeverDecreases(t *testing.T) {
 	}
 }
 
-// Whoever decides about stamps knows until when something is in flight, also when the server died
-// before it could store a stamp. [CLOCK-11]
+// The caller that decides about stamps learns until when messages are in flight, even if the server
+// died before it could store a stamp. [CLOCK-11]
 func TestHiddenUntil(t *testing.T) {
 	r := newRig(t, Config{})
 	r.do(&Start{Grace: 60_000})

@@ -18,7 +18,7 @@ func (r *runner) sendOf(group string) {
 		Draft: engine.NewDraft(engine.Entry{Body: some("x"), Group: some(group)})})
 }
 
-// What a receive of a fair queue reads depends neither on the backlog of a group, nor on how many
+// The reads of a receive on a fair queue depend neither on the backlog of a group, nor on how many
 // groups wait, nor on how much was deleted. [EXT-37, EXT-40]
 func TestFairDepthCostsNothing(t *testing.T) {
 	const window = 100
@@ -63,7 +63,7 @@ func TestFairDepthCostsNothing(t *testing.T) {
 	}
 }
 
-// Removing the tag from a queue with a long backlog takes bounded steps, and so does what comes
+// Removing the tag from a queue with a long backlog takes bounded steps, and so do the operations
 // after it. [EXT-42, EXT-43]
 func TestFairEnds(t *testing.T) {
 	const messages = 20_000

@@ -109,8 +109,8 @@ func TestFindInOlderStore(t *testing.T) {
 	f.want(f.sendTo(named("q0007"), engine.Entry{}), "q0007")
 }
 
-// Rows that a purge has left go with sweeps, also when there are more than one step removes, and
-// those of other queues stay.
+// Sweeps remove the rows that a purge has left, even if one step does not suffice, and keep those
+// of other queues.
 func TestSweepMoved(t *testing.T) {
 	f := newFinder(t)
 	const many = 1500

@@ -79,7 +79,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// In a FIFO queue what waits for its group is blocked, and a duplicate has no mark. [PEEK-9]
+// In a FIFO queue, a message that waits for its group is blocked, and a duplicate has no mark.
+// [PEEK-9]
 func TestFollowFIFO(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
 	r.do(&engine.Start{})

@@ -8,7 +8,7 @@ import (
 	"tenaq/internal/kv"
 )
 
-// Gauges say of each queue what a survey says, and leave out what does not exist.
+// Gauges report the same as a survey for each queue, and leave out missing queues.
 func TestGauges(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
 	r.do(&engine.Start{})

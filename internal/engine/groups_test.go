@@ -8,8 +8,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// What a send, a receive and a delete on a FIFO queue read depends neither on how many messages
-// wait behind a locked one nor on how many groups there are, right after a start as well.
+// The reads of a send, a receive and a delete on a FIFO queue depend neither on how many messages
+// wait behind a locked one nor on how many groups there are, even right after a start.
 // [FIFO-25, FIFO-30]
 func TestGroupsCostNothing(t *testing.T) {
 	const window = 100

@@ -31,8 +31,8 @@ func search(r *runner, store kv.Store, q engine.HistoryQuery) (page []engine.Out
 	return page, op
 }
 
-// What a page of a search costs does not depend on how much is kept, nor does what the end of a
-// message costs. [HIST-9]
+// The cost of a page of a search, and of the end of a message, does not depend on how much is kept.
+// [HIST-9]
 func TestHistoryDepthCostsNothing(t *testing.T) {
 	cost := func(outcomes int) (indexed, newest, searched, life int) {
 		r, store := historyRunner(t)

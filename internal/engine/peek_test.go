@@ -51,7 +51,7 @@ func peekConfig() engine.Config {
 func text(s string) engine.Text { return engine.Text{Value: s, Set: true} }
 func number(n int64) engine.Int { return engine.Int{Value: n, Set: true} }
 
-// What is known of a message is shown, and does not change by being looked at. [PEEK-1, PEEK-2]
+// Everything known about a message is shown, and looking at it changes nothing. [PEEK-1, PEEK-2]
 func TestPeekShows(t *testing.T) {
 	r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))
 	r.do(&engine.Start{})
@@ -199,8 +199,8 @@ func TestPeekPlaces(t *testing.T) {
 	}
 }
 
-// What a page reads depends neither on how much waits nor on how much was deleted before it or in
-// its middle. [PEEK-5]
+// The reads of a page depend neither on how many messages wait nor on how many were deleted before
+// or within it. [PEEK-5]
 func TestPeekCostsTheSameAtAnyDepth(t *testing.T) {
 	for _, depth := range []int{1_000, 20_000, proof.Count(20_000, 100_000, 100_000, 1_000_000)} {
 		store := &counting{Store: kv.NewMemory()}

@@ -141,8 +141,8 @@ func TestLevelZeroCostsNothing(t *testing.T) {
 	}
 }
 
-// What a send, a receive and a delete read does not depend on how many messages of each level wait,
-// nor on how many were deleted in front of them. [EXT-46, DUR-26]
+// The reads of a send, a receive and a delete depend neither on how many messages of each level
+// wait, nor on how many were deleted in front of them. [EXT-46, DUR-26]
 func TestPriorityDepthCostsNothing(t *testing.T) {
 	cost := func(depth, deleted int) int {
 		store := &counting{Store: kv.NewMemory()}

@@ -8,7 +8,7 @@ import (
 )
 
 // Unused queues leave memory after a while. Housekeeping over all queues does not bring them back,
-// but still removes what it has to remove from them.
+// but still removes their expired rows.
 func TestRest(t *testing.T) {
 	const queues = 700
 	r := newRig(t, Config{})

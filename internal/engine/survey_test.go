@@ -12,7 +12,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Whatever happens, a survey says of all queues what their attributes say, and the counts add up to
+// At any time, a survey reports for all queues what their attributes say, and the counts add up to
 // it. [METRIC-3]
 func TestSurvey(t *testing.T) {
 	seed := proof.Seed(t)

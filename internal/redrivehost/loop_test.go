@@ -121,7 +121,7 @@ func (r *loopRig) wantSteps(least, most int) {
 	}
 }
 
-// What an idle queue costs in a day, in requests to SQS, is in docs/redrive.md.
+// The requests to SQS that an idle queue costs in a day are in docs/redrive.md.
 func TestIdleDay(t *testing.T) {
 	for _, test := range []struct {
 		schedule    string
@@ -148,7 +148,7 @@ func TestIdleDay(t *testing.T) {
 	}
 }
 
-// What a redriven message costs, in requests to SQS, is in docs/redrive.md.
+// The requests to SQS that a redriven message costs are in docs/redrive.md.
 func TestRedriveRequests(t *testing.T) {
 	for _, test := range []struct {
 		target string

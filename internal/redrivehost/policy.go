@@ -26,13 +26,13 @@ var PolicyFields = []PolicyField{
 	{"rate-first", "messages on their way at first", func(p *policy) any { return &p.RateFirst }},
 	{"rate-max", "maximum on their way, up to 200", func(p *policy) any { return &p.RateMax }},
 	{"redrives", "park after this many failures", func(p *policy) any { return &p.Redrives }},
-	{"strikes", "park poison after (default 3 or --redrives)", func(p *policy) any {
+	{"strikes", "strikes until parked (default 3 or --redrives)", func(p *policy) any {
 		return &p.Strikes
 	}},
 	{"failures", "failures that open the breaker", func(p *policy) any { return &p.Failures }},
 	{"successes", "successes that close the breaker", func(p *policy) any { return &p.Successes }},
-	{"cool-down", "time the breaker is open first", func(p *policy) any { return &p.CoolDown }},
-	{"cool-down-max", "maximum of that time", func(p *policy) any { return &p.CoolDownMax }},
+	{"cool-down", "first cool-down of the breaker", func(p *policy) any { return &p.CoolDown }},
+	{"cool-down-max", "maximum cool-down", func(p *policy) any { return &p.CoolDownMax }},
 	{"delay-base", "delay of the first redrive", func(p *policy) any { return &p.DelayBase }},
 	{"delay-max", "maximum delay, up to 15m", func(p *policy) any { return &p.DelayMax }},
 	{"near", "time between related outcomes", func(p *policy) any { return &p.Near }},

@@ -77,7 +77,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		return s, fmt.Errorf("%q is not a schedule of cron: %v", text, err)
 	}
 	if s.cron.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return s, fmt.Errorf("%q is never", text)
+		return s, fmt.Errorf("%q never occurs: correct its day or month", text)
 	}
 	return s, nil
 }

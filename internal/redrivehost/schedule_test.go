@@ -50,7 +50,7 @@ func TestParseSchedule(t *testing.T) {
 		"cron(0 10 * * ? *)":              "is neither",
 		"TZ=Europe/Rome * * * *":          "is neither",
 		"61 * * * *":                      "is not a schedule of cron: ",
-		"0 0 30 2 *":                      "is never",
+		"0 0 30 2 *":                      "never occurs",
 	} {
 		if _, err := ParseSchedule(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

@@ -10,9 +10,9 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// Usual: a fixed number of messages per run, and whoever does not compute it learns from what
-// expired. Ours: the status says how long the dead letters take, and warns when that is longer than
-// the queue keeps them.
+// Usual: a fixed number of messages per run; messages expire before the operator knows that the run
+// is too slow. Ours: the status says how long the dead letters take, and warns if that is longer
+// than the queue keeps them.
 func TestRetentionWarning_FB11(t *testing.T) {
 	p := DefaultPolicy()
 	closed := redrive.State{Breaker: breaker.Breaker{State: breaker.Closed}}

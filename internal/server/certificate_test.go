@@ -219,7 +219,7 @@ func TestCertificateLook(t *testing.T) {
 	must(os.Rename(path("linked", "away"), path("linked", "key")))
 	expect("back", linked, 4, 3)
 
-	// What an operator has been told at SIGHUP is not told again.
+	// An error that SIGHUP reported is not reported again.
 	must(os.Rename(path("linked", "key"), path("linked", "away")))
 	if err := c.reload(); err == nil {
 		t.Error("a reload without a key: got no error")

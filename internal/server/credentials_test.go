@@ -105,7 +105,7 @@ func TestCredentials(t *testing.T) {
 		answers.WriteString(errors.Join(test.err, errors.New("")).Error())
 	}
 
-	// The one page for everybody says no more than that it is there.
+	// The one page without authentication says only that it is there.
 	if status, body := get(t, "http://"+s.Addr()+"/_localstack/health"); status != http.StatusOK || strings.Contains(body, "0.0.1-test") {
 		t.Errorf("health: got %d %s, want 200 without the version", status, body)
 	}
@@ -159,8 +159,8 @@ func TestCredentialsAnywhere(t *testing.T) {
 	}
 }
 
-// Alarms are for those who have a key of the server's account, sign for monitoring, and may do what
-// they ask for. [AUTH-14, AUTH-38]
+// Alarms need a key of the server's account, a signature for monitoring, and the right to the
+// action. [AUTH-14, AUTH-38]
 func TestCloudWatchCredentials(t *testing.T) {
 	file := `{"credentials": [
 		{"id": "TQALL001", "secret": "canary-of-everything", "name": "all", "allow": ["*"]},

@@ -82,8 +82,8 @@ func openServer(dir string) error {
 	return err
 }
 
-// A store is not created among files of something else. What a new volume has, and what the
-// configuration was read from, may be there; and once there is a store, so may anything. [DUR-35]
+// A store is not created among other files. The files of a new volume and the configuration may be
+// there, and beside an existing store any file may be. [DUR-35]
 func TestDataDirOfSomethingElse(t *testing.T) {
 	for _, test := range []struct {
 		files string

@@ -56,7 +56,7 @@ func TestDiskReserveExtremes(t *testing.T) {
 	}
 }
 
-// When the free space cannot be read, what was known before stays.
+// If the free space cannot be read, the last known figure stays.
 func TestDiskUnknown(t *testing.T) {
 	free := int64(0)
 	d := fakeDisk(t.TempDir(), &free, 1000, 1)

@@ -281,9 +281,10 @@ func faultsAt(place string, nth int) []fault {
 	return all
 }
 
-// Whatever operation of the file system fails, and whenever: the server ends with one sentence and
-// status 7, or goes on where the failure harms nothing. What was acknowledged is there afterwards,
-// what was under way is there wholly or not at all, and nothing else is. [DUR-6, DUR-12, DUR-13]
+// If any operation of the file system fails, at any time, the server ends with one sentence and
+// status 7, or continues if the failure does no harm. Acknowledged changes are there afterwards,
+// changes in progress are there wholly or not at all, and nothing else is there.
+// [DUR-6, DUR-12, DUR-13]
 //
 // Every operation on the store, the witness, the lock and the directories is in it, reads too. It
 // runs a part of all faults, other ones each time; with TENAQ_EFFORT=long each at every operation.

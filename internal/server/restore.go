@@ -100,7 +100,7 @@ func restoreError(dir string, err error) error {
 	case errors.Is(err, backup.ErrNewer):
 		return &Error{ErrDamaged, err}
 	case errors.Is(err, backup.ErrCut), errors.Is(err, backup.ErrNotBackup):
-		return &Error{ErrDamaged, fmt.Errorf("%w: use another one", err)}
+		return &Error{ErrDamaged, fmt.Errorf("%w: use another backup", err)}
 	}
 	if errors.Is(err, errInterrupted) {
 		return err

@@ -139,8 +139,8 @@ func newRestorable(t *testing.T) *restorable {
 	return &restorable{t, s}
 }
 
-// What was in flight comes again when its timeout and the grace are over, with its receive count,
-// and no earlier. The handles of the server of before are refused. [DUR-8, DUR-9, DUR-32]
+// A message in flight comes back once its timeout and the grace have passed, not earlier, with its
+// receive count. Receipt handles of the earlier server are refused. [DUR-8, DUR-9, DUR-32]
 func TestRestoredInFlight(t *testing.T) {
 	t.Parallel()
 	r := newRestorable(t)
@@ -210,8 +210,8 @@ func TestRestoredDelays(t *testing.T) {
 	r.wantCounts("while it is in flight", "soon", [3]int{0, 1, 0})
 }
 
-// A FIFO queue knows the deduplication IDs of before, and goes on with its sequence numbers and its
-// groups. [DEDUP-12, FIFO-17, FIFO-38, DUR-32]
+// A FIFO queue knows its earlier deduplication ids, and continues its sequence numbers and groups.
+// [DEDUP-12, FIFO-17, FIFO-38, DUR-32]
 func TestRestoredGroups(t *testing.T) {
 	t.Parallel()
 	r := newRestorable(t)

@@ -272,7 +272,7 @@ func wantSalvaged(t *testing.T, site *salvageSite, dir, what string, least int) 
 	return len(out.Damage) > 0
 }
 
-// What cannot be salvaged from or into is refused, and nothing is left. [DUR-36]
+// An unusable source or destination is refused, and nothing is left behind. [DUR-36]
 func TestSalvageRefuses(t *testing.T) {
 	used, stop := run(t, config(t))
 	full := t.TempDir()

@@ -305,7 +305,7 @@ func (s *Server) drain() {
 	if s.node != nil {
 		s.relay.Drain()
 		if err := s.node.HandOver(ctx); err != nil {
-			s.cfg.Logger.Info("lead not handed over: the other nodes elect a leader", "error", err)
+			s.cfg.Logger.Info("leadership not handed over: the other nodes elect a leader", "error", err)
 		}
 	}
 	err := cmp.Or(s.http.Shutdown(ctx), s.consoleHTTP.Shutdown(ctx))

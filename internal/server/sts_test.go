@@ -80,7 +80,8 @@ func TestCallerIdentity(t *testing.T) {
 	}
 }
 
-// Without credentials everybody is the root user of the account, signed or not. [AUTH-4, AUTH-49]
+// On a server without credentials, every caller is the root user of the account, signed or not.
+// [AUTH-4, AUTH-49]
 func TestCallerIdentityWithoutCredentials(t *testing.T) {
 	s, stop := run(t, config(t))
 	const want = "000000000000 arn:aws:iam::000000000000:root 000000000000"

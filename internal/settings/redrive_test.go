@@ -8,7 +8,7 @@ import (
 	"tenaq/internal/redrivehost"
 )
 
-// Where the records are, commands are told without a password. [V1-15]
+// Commands get the address of the records without a password. [V1-15]
 func TestRecordsAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"server":                     "server",

@@ -66,7 +66,7 @@ var allSettings = []setting{
 			}
 			return fmt.Errorf("%q is not on, off, auto or an address such as 127.0.0.1:9328", v)
 		}},
-	{"console-read-only", "", "let the console change nothing", "false",
+	{"console-read-only", "", "make the console read-only", "false",
 		into(func(s *settings) *bool { return &s.ConsoleReadOnly }, parseBool)},
 	{"queue-metrics", "", "metrics for each queue", "true",
 		func(s *settings, v string) error {
@@ -134,7 +134,7 @@ var allSettings = []setting{
 		}, cli.OneOf("refuse", "log"))},
 	{"alarm-repeat", "duration", "repeat an open alarm; 0: never", "4h",
 		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
-	{"alarm-pages", "URL", "of the pages", monitor.DefaultPages,
+	{"alarm-pages", "URL", "alarm pages", monitor.DefaultPages,
 		func(s *settings, v string) error { s.AlarmPages = v; return checkPages(v) }},
 	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
 		into(func(s *settings) *time.Duration { return &s.AlarmMinute }, cli.ParseDuration)},
@@ -143,12 +143,12 @@ var allSettings = []setting{
 			s.ClusterListen = v
 			return unlessEmpty(v, cli.CheckAddress)
 		}},
-	{"cluster-advertise", "address", "how others reach it (default: the same)", "",
+	{"cluster-advertise", "address", "address that others use (default: the same)", "",
 		func(s *settings, v string) error {
 			s.ClusterAdvertise = v
 			return unlessEmpty(v, CheckPeer)
 		}},
-	{"cluster-peers", "addresses", "of the first nodes, the same on each", "",
+	{"cluster-peers", "addresses", "first nodes; the same list on each node", "",
 		into(func(s *settings) *[]string { return &s.ClusterPeers }, parsePeers)},
 	{"cluster-identity", "dir", "certificates of this node", "",
 		func(s *settings, v string) error { s.ClusterIdentity = v; return checkHome(v) }},

@@ -50,7 +50,7 @@ func open(t testing.TB, c s3offload.S3, bucket string) *s3offload.Store {
 	return s
 }
 
-// What is missing is named.
+// An error names the missing field.
 func TestConfig(t *testing.T) {
 	for want, cfg := range map[string]s3offload.Config{"Config.Client": {Bucket: "b"}, "Config.Bucket": {Client: new(asking)}} {
 		if _, err := s3offload.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
@@ -66,8 +66,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A bucket that is not there is no body that is not there: it is a mistake in the configuration,
-// which an operator will correct.
+// A missing bucket is not a missing body: it is a mistake in the configuration, which an operator
+// will correct.
 func TestNoBucket(t *testing.T) {
 	s := open(t, client(t), "nobodys-bucket")
 	_, err := s.Get(t.Context(), "a", 1)

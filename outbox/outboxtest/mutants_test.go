@@ -33,7 +33,7 @@ type mutant struct {
 	*memory
 }
 
-// What mutants of one outbox have in common.
+// A memory is shared by all mutants of one outbox.
 type memory struct {
 	mu       sync.Mutex
 	kept     []outbox.Row

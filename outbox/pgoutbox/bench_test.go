@@ -11,8 +11,8 @@ import (
 	"tenaq/outbox"
 )
 
-// What a row of the outbox adds to a transaction that writes a row of business, on a server that
-// waits for its disk.
+// The cost of an outbox row in a transaction that writes a business row, on a server that waits for
+// its disk.
 func BenchmarkEnqueue(b *testing.B) {
 	server := pgtest.New(b)
 	exec(b, server.URL(), `CREATE TABLE jobs (id bigserial PRIMARY KEY, body text)`)

@@ -56,7 +56,7 @@ func ExampleBox_Look() {
 	}
 	defer box.Close()
 
-	// What was sent on a day about one tenant, as PostgreSQL finds it in the bodies.
+	// Select the messages of one day about one tenant, which PostgreSQL finds in their bodies.
 	day := time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)
 	count, first, err := box.Look(ctx, outbox.Source{
 		From: day, To: day.AddDate(0, 0, 1),

@@ -8,7 +8,7 @@ import (
 	"tenaq/outbox"
 )
 
-// A table that was made for something else is left as it is, and the error says what it lacks.
+// A table that was created for something else is not changed, and the error lists what it lacks.
 func TestMigrateForeign(t *testing.T) {
 	const rest = `aggregatetype text, aggregateid varchar(255), type text, group_id text, dedup_id varchar, deliver_after timestamptz, created_at timestamptz`
 	for _, tt := range []struct{ sql, table, want string }{

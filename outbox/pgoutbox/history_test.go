@@ -56,7 +56,7 @@ func stageHeld(t *testing.T, b *Box, url string) (r outbox.Replay, release func(
 	}
 }
 
-// A replay can be cancelled while it is looked for what it has to send, which is for nothing then.
+// A replay can be cancelled while its messages are being listed; the listing is then discarded.
 func TestCancelWhileStaging(t *testing.T) {
 	url := pgtest.URL(t)
 	b, other := over(t, url, Config{}), over(t, url, Config{})
@@ -312,7 +312,7 @@ func TestStepsInTurn(t *testing.T) {
 	}
 }
 
-// Relays that wait are woken by what a replay writes, and numbers are not given again.
+// The rows of a replay wake waiting relays, and numbers are not reused.
 func TestReplayWakes(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

@@ -22,11 +22,10 @@ import (
 	"tenaq/outbox"
 )
 
-// Whatever the isolation of those who write, and whichever relays die when: no row is lost,
-// none is in the hands of two relays at once, and each stream is sent in the order of its commits.
-// Each transaction draws a number from a sequence of the key when it has written its rows: as
-// no other writes to the stream until it ends, these numbers are in the order of the commits,
-// too.
+// At every isolation level of the writers, and whichever relays die when: no row is lost, no two
+// relays have one at once, and each stream is sent in the order of its commits. Each transaction
+// draws a number from a sequence of the key once it has written its rows. No other transaction
+// writes to the stream until it ends, so these numbers are in the order of the commits.
 func TestOrder(t *testing.T) {
 	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
 		t.Run(string(isolation), func(t *testing.T) {

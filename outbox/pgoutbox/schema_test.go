@@ -235,7 +235,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A role that replays needs what the documentation lists, and SQL of the user can no more than it.
+// A role that replays needs the documented rights, and SQL of the user has no more than these.
 func TestRightsOfReplays(t *testing.T) {
 	u := pgtest.URL(t)
 	over(t, u, Config{})
@@ -295,8 +295,8 @@ func TestRightsOfReplays(t *testing.T) {
 	}
 }
 
-// An outbox of an earlier version is brought up to date while relays of that version are at it, and
-// what they sent is there to be replayed.
+// An outbox of an earlier version is upgraded while relays of that version run, and the rows that
+// they sent can be replayed.
 func TestMigrateFromEarlier(t *testing.T) {
 	for version := 1; version < schemaVersion; version++ {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) { migrateFrom(t, version) })
@@ -326,7 +326,7 @@ func migrateFrom(t *testing.T, version int) {
 		t.Errorf("look at an outbox of version %d: %v", version, err)
 	}
 
-	// What relays of that version call.
+	// A relay of that version makes these calls.
 	old, err := New(Config{Pool: connect(t, u)})
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func migrateFrom(t *testing.T, version int) {
 	}
 }
 
-// A standby may not know what was sent.
+// A standby may lack rows that were sent.
 func TestStandby(t *testing.T) {
 	server := pgtest.New(t)
 	b := over(t, server.URL(), Config{})

@@ -102,7 +102,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// What a query returns keeps its order, and a document in it its letters.
+// The rows of a query keep their order, and documents in them keep their text.
 func TestQueryRows(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -252,7 +252,7 @@ func TestSourceNotToBlame(t *testing.T) {
 	}
 }
 
-// Thousands of values in a filter, and a lot of SQL, are no matter.
+// Filters may have thousands of values, and SQL may be long.
 func TestLargeSource(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

@@ -63,7 +63,7 @@ func TestEnqueueSQL(t *testing.T) {
 	}
 }
 
-// What other programs write may be odder than what Enqueue does.
+// Rows that other programs write may be odder than those of Enqueue.
 func TestOddRows(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -94,7 +94,7 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// Deleting a row withdraws its message, also if triggers are off.
+// Deleting a row withdraws its message, even if triggers are off.
 func TestDeletedRows(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

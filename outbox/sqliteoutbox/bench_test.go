@@ -10,8 +10,7 @@ import (
 	"tenaq/outbox"
 )
 
-// What a message costs beside the business row that it is about, with and without an fsync for each
-// commit.
+// The cost of a message beside its business row, with and without an fsync for each commit.
 func BenchmarkEnqueue(b *testing.B) {
 	for _, sync := range []string{"NORMAL", "FULL"} {
 		for _, messages := range []int{0, 1, 10} {
@@ -122,8 +121,7 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// What it takes to stage a replay and to end it, with the longest that others cannot write for it
-// meanwhile.
+// The time to stage and end a replay, and the longest that other writers have to wait for it.
 func BenchmarkStage(b *testing.B) {
 	for _, rows := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint("rows=", rows), func(b *testing.B) {

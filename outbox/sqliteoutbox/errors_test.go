@@ -48,7 +48,7 @@ func calls(ctx context.Context, b outbox.Box) map[string]error {
 	return errs
 }
 
-// Tables that are not there, or of another version, are told apart from everything else.
+// Missing tables, and those of another version, have errors of their own.
 func TestSchemaMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "business.db")
 	db := connect(t, path)
@@ -154,7 +154,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What cannot be opened is left as it is.
+// A file that cannot be opened is not changed.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.db")

@@ -151,8 +151,8 @@ func ExampleWriter() {
 	// Output: {"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 }
 
-// What was sent can be sent again, here all about one customer. Its consumers work on it again,
-// because the messages are of a new generation.
+// Send past messages about one customer again. Consumers work on them again, because they have a
+// new generation.
 func ExampleBox_replay() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"tenaq/outbox"
 )
 
-// A table that was made for something else is left as it is, and the error says what it lacks.
+// A table that was created for something else is not changed, and the error lists what it lacks.
 func TestMigrateForeign(t *testing.T) {
 	const rest = `aggregatetype TEXT, aggregateid TEXT, type VARCHAR(255), group_id TEXT, dedup_id TEXT, deliver_after TEXT, created_at TEXT`
 	for _, tt := range []struct{ sql, table, want string }{

@@ -115,7 +115,7 @@ func TestDeliverAfterByHand(t *testing.T) {
 	}
 }
 
-// What no relay could send is refused where it is written, with a reason.
+// A row that no relay could send is refused when it is written, with the reason.
 func TestRefusedByHand(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -150,7 +150,7 @@ func TestRefusedByHand(t *testing.T) {
 	}
 }
 
-// Whatever else a program does to the table, streams stay whole.
+// Streams stay whole, no matter what else a program does to the table.
 func TestOtherStatements(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)

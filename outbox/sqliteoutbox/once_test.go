@@ -6,8 +6,8 @@ import (
 	"tenaq/outbox"
 )
 
-// A message with an ID is written once. The second call returns what the row has, also after it was
-// sent.
+// A message with an id is written once. The second call returns the contents of the row, even after
+// it was sent.
 func TestEnqueueOnce(t *testing.T) {
 	b := open(t, newFile(t))
 	m := outbox.Message{ID: outbox.NewID(), Queue: "q", Body: "one", Group: "g", Headers: map[string]string{"a": "1"}}

@@ -20,7 +20,7 @@ func fill(t testing.TB, path string, n int, queue, key string) {
 	}
 }
 
-// No statement but that of Stats looks at all rows: each finds what it needs in an index.
+// No statement except that of Stats reads all rows: each uses an index.
 func TestPlans(t *testing.T) {
 	path := newFile(t)
 	b := open(t, path)
@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 		"oneReplay": oneReplay, "insertNew": insertNew, "stagedPlaces": stagedPlaces, "messagesOf": messagesOf,
 		"beginStaging": beginStaging, "stillStaging": stillStaging, "unstage": unstage, "untidy": untidy,
 		"sweep": `DELETE FROM {{table}} WHERE id IN (SELECT value FROM json_each(?))`,
-		// What triggers do, which EXPLAIN does not show.
+		// These run in triggers, which EXPLAIN does not show.
 		"first of its stream": `SELECT NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.stream = ? AND p.parked_at IS NULL)`,
 		"the next head": `UPDATE {{pending}} SET head = 1
 			WHERE seq = (SELECT seq FROM {{pending}} WHERE stream = ? AND parked_at IS NULL ORDER BY seq LIMIT 1)`,
@@ -100,7 +100,7 @@ func TestLongStream(t *testing.T) {
 	}
 }
 
-// Queues share what a claim may have, so that a large one does not hold up a small one.
+// Queues share the size of a claim, so that a large queue does not delay a small one.
 func TestQueuesTakeTurns(t *testing.T) {
 	path := newFile(t)
 	b := open(t, path)
@@ -120,7 +120,7 @@ func TestQueuesTakeTurns(t *testing.T) {
 	}
 }
 
-// So do streams, and a long one has what the short ones leave.
+// So do streams, and a long one gets what the short ones leave.
 func TestStreamsTakeTurns(t *testing.T) {
 	path := newFile(t)
 	b := open(t, path)

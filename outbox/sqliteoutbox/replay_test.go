@@ -133,7 +133,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What was sent before rows kept their numbers comes first, by its time.
+// Rows sent before rows were numbered come first, by time.
 func TestOrderWithoutNumbers(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -295,8 +295,8 @@ func TestStageTogether(t *testing.T) {
 	}
 }
 
-// A process that was overtaken writes nothing more, and the remains of an attempt are no part of
-// the next one.
+// A process that was overtaken writes nothing more, and the remains of an attempt do not enter the
+// next one.
 func TestStageOvertaken(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -347,8 +347,8 @@ func TestStageOvertaken(t *testing.T) {
 	}
 }
 
-// What was staged for a replay is gone at its end, however much it is, and Sweep removes what is
-// left by a process that ended in the midst of it. What others have staged stays.
+// The staged rows of a replay are gone at its end, however many they are. Sweep removes those of a
+// process that ended early, and leaves those of other replays.
 func TestTidy(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)
@@ -492,7 +492,7 @@ func version1(t *testing.T) (path string) {
 	return path
 }
 
-// An outbox of version 1 is brought up to date with what is in it, by one of many, and by hand.
+// An outbox of version 1 is upgraded with its rows, by one of many processes, and by hand.
 func TestMigrateVersion1(t *testing.T) {
 	for _, how := range []string{"Migrate", "Schema"} {
 		t.Run(how, func(t *testing.T) {

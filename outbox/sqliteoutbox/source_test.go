@@ -16,7 +16,7 @@ import (
 	"tenaq/outbox"
 )
 
-// What a source's SQL may be, and what it may not because it would leave its parentheses.
+// The SQL of a source must be one expression: it cannot leave its parentheses.
 func TestOneExpression(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"":                                     true,
@@ -40,7 +40,7 @@ func TestOneExpression(t *testing.T) {
 	}
 }
 
-// Whatever is allowed is one SELECT for SQLite too: nothing random deletes a row, on a connection
+// Every allowed text is one SELECT for SQLite too: no random text deletes a row, on a connection
 // that may write.
 func TestOneExpressionRandom(t *testing.T) {
 	seed := proof.Seed(t)
@@ -194,7 +194,7 @@ func fillOne(t *testing.T, path string) {
 	}
 }
 
-// Whatever a statement of a source did, it could not write.
+// No statement of a source can write.
 func TestReadingCannotWrite(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)

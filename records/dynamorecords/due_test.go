@@ -14,8 +14,8 @@ import (
 	"tenaq/records"
 )
 
-// Without the index, ListDue says so; records are written as before, and the index finds what was
-// due before it was made.
+// Without the index, ListDue says so; records are written as before, and an index that is added
+// later finds them.
 func TestCreateIndex(t *testing.T) {
 	s := open(t, fmt.Sprintf("test%d", tables.Add(1)))
 	if err := s.CreateTable(t.Context()); err != nil {
@@ -65,7 +65,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// What an earlier version has written, without labels, is read and replaced.
+// Items without labels, from an earlier version, are read and replaced.
 func TestItemsOfBefore(t *testing.T) {
 	s := open(t, newTable(t))
 	now := micros(time.Now())

@@ -100,7 +100,7 @@ func (noLimit) GetToken(context.Context, uint) (func() error, error) {
 }
 func (noLimit) AddTokens(uint) error { return nil }
 
-// What a call says after the faults is what was done.
+// After the faults, the result of a call agrees with what it did.
 func TestLostAnswers(t *testing.T) {
 	table := newTable(t)
 	plain := open(t, table)

@@ -189,7 +189,7 @@ func TestSweepRaces(t *testing.T) {
 	}
 }
 
-// What was answered survives kill -9, although the server's own setting is to answer before that.
+// Answered writes survive kill -9, although the server is set to answer before they are durable.
 func TestKill(t *testing.T) {
 	server := pgtest.New(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0")
 	s := open(t, server.URL())
@@ -245,7 +245,7 @@ func TestKill(t *testing.T) {
 	t.Logf("%d records", len(answered))
 }
 
-// A standby may not have what was answered.
+// A standby may lack answered writes.
 func TestStandby(t *testing.T) {
 	server := pgtest.New(t)
 	s := open(t, server.URL())

@@ -62,7 +62,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// What Schema returns can be applied by hand, again too, and Migrate finds nothing left to do.
+// The SQL from Schema can be applied by hand, even twice, and Migrate then finds nothing to do.
 func TestSchemaByHand(t *testing.T) {
 	u := pgtest.URL(t)
 	s := over(t, u, Config{})

@@ -159,7 +159,7 @@ func TestFaultsAndContexts(t *testing.T) {
 	})
 }
 
-// What comes late finds what others wrote meanwhile, and is what it was when it was called.
+// A late call finds what others wrote in the meantime, and carries the value from when it was made.
 func TestLateLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := recordstest.NewMemory()

@@ -44,7 +44,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// The same with the clock that everybody gets.
+// The same contract holds with the default clock.
 func TestContractInTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for records to expire")

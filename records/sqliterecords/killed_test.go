@@ -57,8 +57,8 @@ func replaceAll(s *Store, hand int) error {
 	}
 }
 
-// Processes are killed while many of their writes share transactions. What was answered is there;
-// of what was not, at most the next write of each goroutine is, as a whole.
+// Processes are killed while many of their writes share transactions. Answered writes are there; of
+// the others, at most the next write of each goroutine is, as a whole.
 func TestKilledTogether(t *testing.T) {
 	rng := proof.Random(t)
 	m := newMachine(t)

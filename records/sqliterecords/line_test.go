@@ -82,8 +82,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// On a full disk, all writes of a turn fail, also one that conflicted with another write of the
-// turn, and none of them is in the file.
+// On a full disk, all writes of a turn fail, including one that conflicted with another write of
+// the turn, and none of them is in the file.
 func TestTogetherFull(t *testing.T) {
 	m := newMachine(t)
 	s := m.open(t, 0)

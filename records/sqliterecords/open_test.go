@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Damage in the midst of the file is found when it is read, and is not taken for an answer.
+// Damage in the middle of the file is found when it is read, and is not taken for an answer.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	s, err := New(Config{Path: path})
@@ -188,7 +188,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A write for which there is no room leaves nothing, and once there is room all goes on.
+// A write without room leaves nothing, and once there is room, writes succeed again.
 func TestFull(t *testing.T) {
 	m := newMachine(t)
 	s := m.open(t, 0)

@@ -64,8 +64,8 @@ func increment(s *Store) (records.Version, error) {
 	}
 }
 
-// Processes add up in one record, from before the file exists, and some are killed in their midst.
-// What was answered is there, and of each that was killed at most one more.
+// Processes count in one record, from before the file exists, and some are killed in between. Each
+// answered write is there, and at most one more of each killed process.
 func TestProcesses(t *testing.T) {
 	const children, killed, each = 5, 2, 40
 	m := newMachine(t)

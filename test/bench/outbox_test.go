@@ -228,7 +228,7 @@ func (d *desk) drain(b *testing.B, w way, n int) (took drain) {
 	if err := c.fill(b.Context(), n); err != nil {
 		b.Fatal(err)
 	}
-	// What has to be done for the fill is not left to those who are measured.
+	// Maintenance after the fill must not fall into the measured time.
 	if _, err := d.app.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
 		b.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 // kills is how many leaders TestKill kills, in all its clusters together.
 func kills() int { return proof.Count(4, 12, 40, 1_000) }
 
-// What was acknowledged survives the death of any node, however often leaders die, and in the end
+// Acknowledged messages survive the death of any node, however often leaders die, and in the end
 // all nodes have the same rows.
 func TestKill(t *testing.T) {
 	t.Parallel()

@@ -295,7 +295,8 @@ func TestTriage(t *testing.T) {
 	b.sees("the bank is back")
 }
 
-// A task that runs is cancelled: what it has done stays, and so does what it has not. [CONSOLE-15]
+// A running task is cancelled: the messages that it took stay moved, and the others stay in place.
+// [CONSOLE-15]
 func TestCancelTask(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

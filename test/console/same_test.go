@@ -561,8 +561,7 @@ func TestEveryActionHasItsCase(t *testing.T) {
 	}
 }
 
-// What the panel of a screen offers beside its buttons are commands that exist, with flags that
-// they have and values that these take.
+// Every command in the panel of a screen exists, has the flags shown, and accepts their values.
 func TestCommandsOfScreens(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string) // the page, by the command

@@ -108,7 +108,7 @@ func (s *server) paused(queue string) string {
 	return r.Paused
 }
 
-// The redrivers of the server are shown, paused and resumed, and what was done can be taken back.
+// The redrivers of the server are shown, paused and resumed, and each action can be undone.
 // [V1-15, V1-16, CONSOLE-15]
 func TestRedrivers(t *testing.T) {
 	t.Parallel()
@@ -348,7 +348,7 @@ func TestClaims(t *testing.T) {
 	s.addClaims()
 	b.goTo("#/claims?prefix=order-")
 	b.sees("parked: awaits a decision")
-	b.until("a lease is over", `document.querySelector("main").innerText.includes("held, lease over")`)
+	b.until("a lease has expired", `document.querySelector("main").innerText.includes("held, lease expired")`)
 	b.judged("claims")
 	b.picture("console-claims")
 	b.press("c")

@@ -471,8 +471,8 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// What the charts show of a known load is that load, live and minute by minute. Counts are
-// compared, over the time in which the load was made, however long that was.
+// The charts show a known load, live and minute by minute. Counts are compared over the time in
+// which the load was made, however long that was.
 func TestKnownLoad(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, "--alarm-minute", "2s")

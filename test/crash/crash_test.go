@@ -48,7 +48,7 @@ const telling = 5
 // quarter as often.
 func kills() int { return proof.Count(3, 20, 60, 1_000) }
 
-// Whatever was answered stays true, whenever the server is killed.
+// Every answer stays true, no matter when the server is killed.
 // [DUR-1, DUR-2, DUR-8, DUR-9, DUR-10]
 func TestKill(t *testing.T) {
 	const grace = 10 * time.Second

@@ -70,8 +70,8 @@ func until(ctx context.Context, enough func() bool) error {
 	return nil
 }
 
-// What consumers report about messages is kept, and the history of a queue has each message that
-// has left it once: after an answered delete either the message or its outcome is there.
+// Reports of consumers about messages survive kills, and the history of a queue has each message
+// that left it once: after an answered delete, either the message or its outcome is there.
 // [NACK-1, NACK-4 to NACK-6, NACK-11, HIST-1, HIST-2]
 func TestKillNacks(t *testing.T) {
 	t.Parallel()

@@ -187,7 +187,7 @@ func (w workshop) run(t *testing.T, m mutant) (r result) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir, cmd.Env = filepath.Join(root, m.pkg), env
-	// What the test starts is in its group and ends with it, also when the time is over.
+	// Processes that the test starts are in its group, so they end with it, even at a timeout.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel, cmd.WaitDelay = end, 10*time.Second

@@ -20,9 +20,9 @@ import (
 // A record is what the tables of an outbox say about a message.
 type record struct{ Body, Queue, MessageID string }
 
-// Usual: what expired in a queue has left no trace, and 14 days are the end of it. Ours: its row
-// and its message id are in the database of the program, for anybody who can write SQL, for as long
-// as Config.Keep says.
+// Usual: an expired message has left no trace, and 14 days are the limit. Ours: its row and its
+// message id are in the database of the program, within reach of SQL, for as long as Config.Keep
+// says.
 func TestExpiredIsInTheTables_FD11_FD16(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := sqstest.New(t)

@@ -63,8 +63,8 @@ type storm struct {
 	doubts     int                // writes of which nobody knows the end
 }
 
-// What was committed is sent, in the order of commits, and what was rolled back never is; whoever
-// dies.
+// Committed rows are sent in the order of their commits, and rows that were rolled back never are,
+// no matter which process dies.
 func TestStorm(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()

@@ -21,8 +21,7 @@ func python(t *testing.T) string {
 	return name
 }
 
-// What boto3 does with alarms and metrics, in the protocol of its version and in those of earlier
-// ones.
+// boto3 manages alarms and reads metrics, in the protocol of its version and in earlier ones.
 func TestBoto3(t *testing.T) {
 	name := python(t)
 	script, err := os.ReadFile(filepath.Join("testdata", "cloudwatch.py"))

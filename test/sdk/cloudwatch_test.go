@@ -208,7 +208,7 @@ func TestCloudWatchErrors(t *testing.T) {
 	}
 }
 
-// Metrics are what they were put as.
+// Metrics read back as they were put.
 func TestMetrics(t *testing.T) {
 	for name, change := range speak {
 		t.Run(name, func(t *testing.T) {

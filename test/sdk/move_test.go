@@ -185,7 +185,7 @@ func TestMoveSlowly(t *testing.T) {
 	})
 }
 
-// Whatever a restart comes between, every message is in one queue once. [MOVE-14, DLQ-34]
+// Wherever a restart interrupts a move, every message is in one queue once. [MOVE-14, DLQ-34]
 func TestMoveAndCrash(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -107,8 +107,7 @@ func TestPollEndsEmpty(t *testing.T) {
 	}
 }
 
-// A client that gives up gets nothing, and what it might have got goes to others uncounted.
-// [POLL-10]
+// A client that gives up gets nothing, and its messages go to others uncounted. [POLL-10]
 func TestPollIsGivenUp(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

@@ -14,8 +14,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// What clients that speak the Query protocol make of the server. They are those that everybody had
-// before 2023.
+// Clients of the Query protocol, the only one before 2023, understand the server.
 // [XML-1, XML-4, XML-6, XML-7, XML-9, XML-10, XML-13, XML-15, XML-17, XML-21, XML-22, XML-30]
 
 // finished checks that a scenario came to its end.

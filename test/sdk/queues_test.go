@@ -236,7 +236,7 @@ func attributes(t *testing.T, n *node, url string, names ...types.QueueAttribute
 	return out.Attributes
 }
 
-// Pages follow one another until there are no more, and begin with what was asked for.
+// Pages follow one another until there are no more, and the list begins where the request says.
 // [QUEUE-21 to QUEUE-26]
 func TestListQueues(t *testing.T) {
 	t.Parallel()

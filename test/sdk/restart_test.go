@@ -263,8 +263,8 @@ func TestTimeScale(t *testing.T) {
 	}
 }
 
-// An unclean stop hides what was in flight for a while; without the grace timeouts end as they
-// would have. [CLOCK-10, CLOCK-12, CLOCK-13]
+// An unclean stop hides messages in flight for a while; without the grace, their timeouts end as
+// they would have. [CLOCK-10, CLOCK-12, CLOCK-13]
 func TestGrace(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

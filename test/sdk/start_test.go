@@ -97,8 +97,7 @@ func TestOpenToEverybody(t *testing.T) {
 	refusedStart(t, "every address with scaled time", cfg, server.ErrConfig)
 }
 
-// A store that is not what it was is refused, in one sentence, and left as it is.
-// [DUR-14, DUR-16, DUR-18]
+// A changed store is refused, in one sentence, and not touched. [DUR-14, DUR-16, DUR-18]
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	n := start(t, nil)

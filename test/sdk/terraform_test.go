@@ -111,8 +111,7 @@ func (r *terraform) must(args ...string) {
 	}
 }
 
-// A configuration is applied, is then what the server says it is, and is gone after it is
-// destroyed.
+// A configuration is applied, then matches the server, and is gone after it is destroyed.
 func TestTerraform(t *testing.T) {
 	n, run := startTerraform(t, "alarms")
 	run.must("apply", "-auto-approve")

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// naive is the worker that everybody writes first: it receives messages, handles them, and deletes
-// them. Their visibility timeout is that of the queue.
+// naive is the usual first worker: it receives messages, handles them, and deletes them. Their
+// visibility timeout is that of the queue.
 func (w *world) naive(ctx context.Context, name string) {
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
@@ -61,8 +61,8 @@ func TestNaiveWorkerIsGuilty(t *testing.T) {
 	for n := range 60 {
 		w.send(&sent{order: order{N: n, Key: fmt.Sprint("order-", n), Kind: good}})
 	}
-	// What takes longer than the visibility timeout never ends: it is received again before it can
-	// be deleted.
+	// Work that takes longer than the visibility timeout never ends: its message is received again
+	// before it can be deleted.
 	ctx, stop := context.WithTimeout(t.Context(), 3*lease)
 	defer stop()
 	var workers sync.WaitGroup

@@ -5,7 +5,7 @@
 // that does the same; there are outages, restarts, handlers that fail, panic, hang or do not
 // listen. In a second kind of world workers are processes, which are killed and stopped. An oracle
 // notes what handlers see and do, and what is left in the end, and says which rules were broken.
-// What it is worth is shown by a naive worker, which it has to find guilty.
+// A naive worker shows what the oracle is worth: the oracle must find it guilty.
 package worker_test
 
 import (

@@ -114,8 +114,8 @@ func (cfg worldConfig) rate() int {
 	return 15
 }
 
-// Whatever goes wrong between workers, queue and ledger, none of the rules is broken. In bubbles
-// the machine is never busy, and nothing has to be excused.
+// No failure between workers, queue and ledger breaks a rule. In bubbles the machine is never busy,
+// so no rule needs an allowance.
 func TestStormInBubbles(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range worlds {

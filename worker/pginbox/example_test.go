@@ -80,8 +80,8 @@ func charge(_ context.Context, idempotencyKey string, _ int) (receipt string, er
 	return "receipt for " + idempotencyKey, nil
 }
 
-// What others do belongs before the transaction, under the effect key. No transaction is open
-// meanwhile.
+// Calls to other systems belong before the transaction, under the effect key, so that no
+// transaction is open while they run.
 func ExampleInTx() {
 	var pool *pgxpool.Pool // see the example of the package
 	handler := worker.JSON(func(ctx context.Context, p payment, m *worker.Message) error {

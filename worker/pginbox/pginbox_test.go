@@ -322,8 +322,7 @@ func TestLostAnswer(t *testing.T) {
 	r.wantOnce("b")
 }
 
-// A handler whose claim was taken over in the midst of its transaction commits nothing. The next
-// one does it.
+// A handler whose claim was taken over during its transaction commits nothing. The next one does.
 func TestTakenOver(t *testing.T) {
 	r := newRig(t)
 	r.send("a")
@@ -346,8 +345,8 @@ func TestTakenOver(t *testing.T) {
 	r.wantOnce("a")
 }
 
-// That the database is away is not the fault of a message, whenever it is noticed; errors of its
-// own are.
+// A message is not to blame if the database is away, whenever that is noticed. It is to blame for
+// errors of its own.
 func TestDatabaseAway(t *testing.T) {
 	r := newRig(t)
 	shutdown := fmt.Errorf("insert: %w", &pgconn.PgError{Code: "57P01", Message: "terminating connection due to administrator command"})
@@ -443,8 +442,7 @@ func TestWorkLongerThanLease(t *testing.T) {
 	r.wantOnce("a")
 }
 
-// A worker that has to stop in the midst of a transaction gives its message back as if it had not
-// begun.
+// A worker that has to stop during a transaction gives its message back as if it had not begun.
 func TestDrained(t *testing.T) {
 	r := newRig(t)
 	began := make(chan bool)

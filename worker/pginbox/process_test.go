@@ -26,8 +26,8 @@ import (
 	"tenaq/worker/pginbox"
 )
 
-// What makes the test binary a worker instead of running tests: the address of the database, and
-// the URL of the queue.
+// These variables make the test binary a worker: the address of the database, and the URL of the
+// queue.
 const (
 	processDatabase = "PGINBOX_TEST_DATABASE"
 	processQueue    = "PGINBOX_TEST_QUEUE"

@@ -119,7 +119,7 @@ func TestNoTemporaryDirectory(t *testing.T) {
 	}
 }
 
-// A shortage of this machine says nothing about the message, so it is no attempt.
+// A shortage on this machine is not the fault of the message, so it is not an attempt.
 func TestShortage(t *testing.T) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	must(t, os.WriteFile(busy, []byte("#!/bin/sh\n"), 0o700))

@@ -106,7 +106,7 @@ func (e *endpoint) post(
 	switch {
 	case err != nil:
 		// Some servers send the status before the work is done, so the work may not be done.
-		return nil, fmt.Errorf("the answer with status %d broke off: %w", resp.StatusCode,
+		return nil, fmt.Errorf("the answer with status %d was cut off: %w", resp.StatusCode,
 			e.unanswered(ctx, err))
 	case len(text) > limit:
 		return nil, fmt.Errorf("the answer with status %d has more than %d bytes: store the result elsewhere and answer with its name", resp.StatusCode, limit)

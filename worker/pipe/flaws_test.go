@@ -188,7 +188,7 @@ func TestLaunchIsNotDone_FA2(t *testing.T) {
 }
 
 // Usual: exit code 1 protects nothing. Ours: it is an attempt, and after the last one the dead
-// letter says what the task said.
+// letter has the output of the task.
 func TestExitCodeReachesDeadLetters_FA3(t *testing.T) {
 	r := newRig(t)
 	r.send("a.pdf")
@@ -208,9 +208,9 @@ func TestExitCodeReachesDeadLetters_FA3(t *testing.T) {
 	}
 }
 
-// Usual: the text asks for partial batch failures, the code does not report them, so one bad
-// message has the whole batch done again; and throttling uses up attempts. Ours: what is not named
-// is done, and later is no attempt.
+// Usual: the documentation asks for partial batch failures, but the code does not report them, so
+// one bad message repeats the whole batch; and throttling uses up attempts. Ours: messages that are
+// not named are done, and "later" is not an attempt.
 func TestPartialBatch_FB16(t *testing.T) {
 	r := newRig(t)
 	r.send("a", "b", "c")
@@ -264,7 +264,7 @@ func TestPartialBatch_FB16(t *testing.T) {
 	}
 }
 
-// What an endpoint answers is the result of the work.
+// The response of an endpoint is the result of the work.
 func TestResponseIsResult(t *testing.T) {
 	r := newRig(t)
 	r.send("a")

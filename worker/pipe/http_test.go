@@ -209,8 +209,8 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// net/http sends a request again that has an idempotency key, when a connection that was used
-// before breaks. Two requests would then be at work for one attempt.
+// If a reused connection breaks, net/http repeats a request that has an idempotency key. Then two
+// requests would run for one attempt.
 func TestNotSentAgain(t *testing.T) {
 	var requests atomic.Int32
 	h := &pipe.HTTP{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -81,7 +81,7 @@ func TestGroupKilled(t *testing.T) {
 	k.over(t)
 }
 
-// Processes that a task leaves running are killed when it ends, also when it succeeds.
+// Processes that a task leaves running are killed when it ends, even if it succeeds.
 func TestLeftBehindKilled(t *testing.T) {
 	for _, code := range []string{"0", "1"} {
 		k := newTalk(t)

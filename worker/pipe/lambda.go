@@ -113,7 +113,7 @@ func batchAnswer(text []byte, batch []*worker.Message) error {
 		return nil
 	}
 	wrong := func(what string) error {
-		return fmt.Errorf("the whole batch has failed, because the answer of the function %s: %s",
+		return fmt.Errorf("the whole batch failed, because the answer of the function %s: %s",
 			what, head(safe(string(text), "\n\t")))
 	}
 	var members map[string]json.RawMessage

@@ -31,7 +31,7 @@ func batch() (messages []*worker.Message) {
 	return messages
 }
 
-// What Lambda documents as complete success, complete failure and partial failure.
+// Lambda documents these as complete success, complete failure and partial failure.
 func TestBatchAnswer(t *testing.T) {
 	const all = "*"
 	for _, test := range []struct {

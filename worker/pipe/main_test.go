@@ -44,7 +44,7 @@ func runTests(m *testing.M) (code int) {
 	}
 	defer os.RemoveAll(dir)
 	os.Setenv("TMPDIR", dir)
-	// What the worker is started with must not be taken for something about a message.
+	// A variable of the worker itself must not pass for one about a message.
 	os.Setenv("TENAQ_GROUP", "of the worker")
 	if code = m.Run(); code != 0 {
 		return code

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever is written in whatever pieces, what is kept is the beginning and the end of it.
+// The beginning and the end of the output are kept, in whatever pieces it is written.
 func TestOutputKeeps(t *testing.T) {
 	seed := proof.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

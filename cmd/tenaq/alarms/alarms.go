@@ -255,9 +255,9 @@ func newAckCmd(a *cli.App) *cobra.Command {
 	cmd := postCmd(&cobra.Command{
 		Use:   "ack ALARM",
 		Short: "Acknowledge an alarm until its state changes",
-		Long: `Acknowledge an alarm: it runs no actions until its state changes. Without that,
-an alarm repeats every four hours, or as --alarm-repeat of the server says. With
---end it sends reminders again, at once if one is overdue.`,
+		Long: `Acknowledge an alarm: it runs no actions until its state changes. An alarm that
+is not acknowledged repeats every four hours, or at the server's --alarm-repeat.
+--end ends the acknowledgement: reminders resume, at once if one is overdue.`,
 		Example: `  tenaq alarms ack orders/dead-letters
   tenaq alarms ack orders/dead-letters --end`,
 	}, func(ctx context.Context, v *cli.V1Client, name string) error {
@@ -332,7 +332,7 @@ queue orders, and "*" all alarms.`,
 	}
 	flags := cmd.Flags()
 	cli.SomeTime(flags, &lasts, "for", "", "`duration` of the silence, at most 720h")
-	flags.StringVar(&reason, "reason", "", "reason to show with the alarms, a `text`")
+	flags.StringVar(&reason, "reason", "", "`text` that says why; shown with the alarms")
 	flags.BoolVar(&end, "end", false, "end the silence")
 	return cmd
 }

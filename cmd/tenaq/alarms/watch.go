@@ -94,7 +94,7 @@ one is in ALARM. By default it then checks only alarms that need one reading.`,
 	cli.Value(flags, &c.Limits.Interval, "interval", "60s", "`duration` between readings",
 		parseInterval)
 	cli.Text(flags, &alarms, "alarms", "watch only for these `names`, comma-separated")
-	cli.Duration(flags, &c.Limits.AgeMax, "age-max", "1h", "maximum age, a `duration`")
+	cli.Duration(flags, &c.Limits.AgeMax, "age-max", "1h", "maximum `age` of a message")
 	cli.Number(flags, &c.Limits.InFlightMax, "in-flight-max", 100_000, 0, 0,
 		"maximum `number` in flight")
 	cli.Number(flags, &c.Limits.BacklogMin, "backlog-min", 100, 0, 0,

@@ -38,7 +38,7 @@ requests are sent before the first answer is awaited. CPU time is that of all
 processes of a peer.
 
 The last column says what is on disk before a peer answers. Compare only peers
-that force the same. The exit code is 1 if tenaq is slower than its bounds. A
+that force as much. The exit code is 1 if tenaq is slower than its bounds. A
 peer that is not installed is listed with how to install it.`,
 		Example: `  tenaq bench peers
   tenaq bench peers redis rabbitmq --rounds 5

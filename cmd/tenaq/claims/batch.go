@@ -47,7 +47,7 @@ it, or the keys that begin with PREFIX. Work is in one of these states:
              "tenaq claims list"
   unsent     registered, and its message was not sent yet
   waiting    sent, and no worker has begun it
-  running    a worker has it, or had it when its lease ended
+  running    a worker has it, or had it when its lease expired
   retrying   it did not succeed and is tried again
 
 The last four are outstanding. The exit code is 0 if all work is completed, 5 if

@@ -103,8 +103,8 @@ func (c *change) command(
 		})(cmd, args)
 	}
 	f.RegisterRetention(cmd)
-	cmd.Flags().StringVar(&c.reason, "reason", "", "reason, recorded in the entry, as `text`")
-	cmd.Flags().BoolVar(&c.force, "force", false, "even if the lease runs or the work is done")
+	cmd.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; recorded in the entry")
+	cmd.Flags().BoolVar(&c.force, "force", false, "act even if the lease is valid or work is done")
 	return cmd
 }
 
@@ -116,10 +116,10 @@ func objection(e *claims.Entry) error {
 			"%q is completed by %s; to change that anyway, add --force", e.Key, e.Owner)
 	case e.State == claims.Held && !known:
 		return cli.Codedf(cli.ExitRefused,
-			"%q is held by %s, and it is unknown whether its lease is over, because the store has no clock; if the holder is dead, add --force", e.Key, e.Owner)
+			"%q is held by %s, and it is unknown whether its lease has expired, because the store has no clock; if the holder is dead, add --force", e.Key, e.Owner)
 	case e.State == claims.Held && left > 0:
 		return cli.Codedf(cli.ExitRefused,
-			"%q is held by %s, whose lease runs for another %s; wait, or if the holder is dead, add --force",
+			"%q is held by %s, whose lease expires in %s; wait, or if the holder is dead, add --force",
 			e.Key, e.Owner, cli.HumanDuration(left))
 	}
 	return nil

@@ -29,8 +29,8 @@ Workers claim the key of a message before they work on it, so the ledger knows
 which work is in progress, on which worker, and which is done. The states of an
 entry:
 
-  held        a worker has it; "lease over" if that worker died or lost it, so
-              that the next worker takes over
+  held        a worker has it; "lease expired" if that worker died or lost it:
+              then the next worker takes over
   completed   the work is done, with a result, and is not done again
   failed      it did not succeed; the next delivery of the message tries again
   exhausted   the message has used all attempts and is a dead letter; another
@@ -113,13 +113,13 @@ func newDocument(e *claims.Entry) document {
 	return d
 }
 
-// state says of a held entry also whether its lease is over.
+// state says of a held entry also whether its lease has expired.
 func (d *document) state() string {
 	return stateText(string(d.State), d.LeaseOver != nil && *d.LeaseOver)
 }
 
 func stateText(state string, over bool) string {
-	return state + cli.OrEmpty(over && state == string(claims.Held), ", lease over")
+	return state + cli.OrEmpty(over && state == string(claims.Held), ", lease expired")
 }
 
 func newShowCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
@@ -175,9 +175,9 @@ func leaseText(e *claims.Entry) string {
 	case e.State != claims.Held:
 		return ""
 	case !known:
-		return cli.HumanDuration(e.Lease) + "; unknown whether it is over: the store has no clock"
+		return cli.HumanDuration(e.Lease) + "; unknown whether it has expired: the store has no clock"
 	case left == 0:
-		return cli.HumanDuration(e.Lease) + ", over for " + cli.AgeText(e.Age-e.Lease)
+		return cli.HumanDuration(e.Lease) + ", expired " + cli.AgeText(e.Age-e.Lease) + " ago"
 	default:
 		return cli.HumanDuration(e.Lease) + ", " + cli.AgeText(left) + " left"
 	}

@@ -49,7 +49,7 @@ func TestEachReadsAll(t *testing.T) {
 	}
 }
 
-// What --json prints about bytes loses nothing, and says whether they are text.
+// --json prints bytes without loss, and says whether they are text.
 func TestTextOrBase64(t *testing.T) {
 	for _, tt := range []struct {
 		bytes  []byte

@@ -34,8 +34,8 @@ whose keys begin with PREFIX. If there are none the exit code is 0.
 
 AGE is the time since the last write of the entry. A holder writes it several
 times per lease, so if the age exceeds the lease, no worker has it: the state
-says "lease over". DynamoDB has no clock: ages are unknown there, --older-than
-is rejected, and a listing reads the whole table.
+says "lease expired". DynamoDB has no clock: ages are unknown there,
+--older-than is rejected, and a listing reads the whole table.
 
 "tenaq claims show" also shows results and memos.`,
 		Example: `  tenaq claims list
@@ -84,7 +84,7 @@ is rejected, and a listing reads the whole table.
 	flags.StringSliceVar(&wanted, "state", nil,
 		"list only entries in this `state`; may be repeated")
 	cli.Duration(flags, &least, "older-than", "",
-		"list only entries of at least this age, a `duration`")
+		"list only entries of at least this `age`")
 	cli.Number(flags, &limit, "limit", 1000, 0, 0, "list at most this `number`; 0 for all")
 	return cmd
 }
@@ -121,7 +121,7 @@ func newStuckCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
 		Use:   "stuck",
 		Short: "List claims on unfinished work that no worker is doing",
 		Long: `List claims on unfinished work that no worker is doing, the longest idle first:
-held claims whose lease is over, failed and released ones, and parked ones,
+held claims whose lease has expired, failed and released ones, and parked ones,
 which await a decision. IDLE is the time since then. Nothing is changed: "tenaq
 claims sweep" says what can be done, and does it with --run.
 
@@ -144,7 +144,7 @@ too.`,
 		}),
 	}
 	flags := cmd.Flags()
-	cli.Duration(flags, &least, "older-than", "15m", "minimum idle time, a `duration`")
+	cli.Duration(flags, &least, "older-than", "15m", "idle for at least this `duration`")
 	cli.Number(flags, &limit, "limit", records.ListMax, 1, records.ListMax,
 		"list at most this `number` of claims")
 	flags.BoolVar(&scan, "scan", false, "read all claims, even if there is an index")

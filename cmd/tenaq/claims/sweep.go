@@ -33,11 +33,11 @@ func newSweepCmd(a *cli.App, c *cli.ClaimsFlags, client *cli.ClientFlags) *cobra
 Work is stuck if it has been in one of these states for --stuck, which should be
 longer than any pause between two attempts:
 
-  held, lease over   its holder is gone, and no other worker has taken over
-  failed, released   no other delivery has taken it up
-  not sent           a producer registered the message, and died or got no
-                     answer before it was sent
-  not begun          the message was sent, and the ledger has no entry of it
+  held, lease expired  its holder is gone, and no other worker has taken over
+  failed, released     no other delivery has taken it up
+  not sent             a producer registered the message, and died or got no
+                       answer before it was sent
+  not begun            the message was sent, and the ledger has no entry of it
 
 Its message is lost, or has been waiting for longer than --stuck: for its next
 attempt, behind other messages, or as a dead letter. Check the queues first.
@@ -75,7 +75,7 @@ then stuck if its entry has not changed and its lease is shorter than --watch.`,
 	}
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	cli.Duration(flags, &f.cfg.Stuck, "stuck", "15m", "minimum age of stuck work, `duration`")
+	cli.Duration(flags, &f.cfg.Stuck, "stuck", "15m", "minimum `age` of stuck work")
 	cli.Duration(flags, &f.cfg.Watch, "watch", "", "look twice, this `duration` apart")
 	flags.StringSliceVar(&f.queues, "queue", nil,
 		"only what is registered for this `queue`; repeatable")

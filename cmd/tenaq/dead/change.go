@@ -35,8 +35,8 @@ func (s *selectFlags) register(cmd *cobra.Command) {
 	cli.Text(f, &s.reason, "reason", "only messages whose reason contains this `text`")
 	f.StringArrayVar(&s.attributes, "attribute", nil,
 		"only messages with this attribute, `NAME=VALUE`")
-	cli.Duration(f, &s.older, "older", "", "only messages sent at least so `long` ago")
-	cli.Duration(f, &s.younger, "younger", "", "only messages sent less than so `long` ago")
+	cli.Duration(f, &s.older, "older", "", "only messages of at least this `age`")
+	cli.Duration(f, &s.younger, "younger", "", "only messages below this `age`")
 	cli.Number(f, &s.receivesMin, "min-receives", 0, 0, 0,
 		"only messages received at least `n` times")
 	cli.Number(f, &s.receivesMax, "max-receives", 0, 0, 0,
@@ -243,7 +243,7 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	f.selectFlags.register(cmd)
 	flags := cmd.Flags()
 	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to take")
-	cli.Choice(cmd, &f.order, "order", "oldest", "`oldest` or newest first",
+	cli.Choice(cmd, &f.order, "order", "oldest", "`order`: oldest or newest",
 		"oldest", "newest")
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")

@@ -26,11 +26,11 @@ func newEditCmd(a *cli.App) *cobra.Command {
 		Short: "Send a corrected message in the place of a dead letter",
 		Long: `Replace a dead letter with a corrected message: the server removes one and sends
 the other in one step. The new message has the same lineage and goes to the
-queue where the old one came from, or to --to. A message that a consumer has
-received stays.
+queue where the old one came from, or to --to. A message in flight is left
+alone.
 
-ID is a message id or a lineage id. What no flag changes stays as it is. Without
---yes the command only shows the old and the new body.`,
+ID is a message id or a lineage id. Everything that no flag changes stays the
+same. Without --yes the command only shows the old and the new body.`,
 		Example: `  tenaq dead edit orders-dlq 0b6b4c9e-... --body '{"id": 1}'
   tenaq dead edit orders-dlq 0b6b4c9e-... --body-file fixed.json --yes
   tenaq dead edit orders-dlq 0b6b4c9e-... --attribute retries:Number=0 --yes`,

@@ -22,9 +22,9 @@ const lack = "has no tasks that select messages; use a tenaq server of this vers
 func NewTaskCmd(a *cli.App) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "task",
-		Short: "Watch and steer tasks that move, park, delete or replay messages",
-		Long: `Watch and steer tasks that move, park, delete or replay messages. This needs a
-tenaq server.
+		Short: "Watch and control tasks that move, park, delete or replay messages",
+		Long: `Watch and control tasks that move, park, delete or replay messages. This needs
+a tenaq server.
 
 A task runs in the server, survives a restart, and is named by its queue and a
 number, such as orders-dlq:17. Start one with "tenaq dead", "tenaq replay" or

@@ -125,7 +125,7 @@ func (t *traced) claimText(c *timeline.Claim) string {
 	text := string(c.State)
 	switch {
 	case c.LeaseOver:
-		text = "held, lease over: no worker has it"
+		text = "held, lease expired: no worker has it"
 	case c.State == claims.Held:
 		text = fmt.Sprintf("held, %s of the lease left",
 			cli.RoughDuration(time.Duration(c.RemainingMS)*time.Millisecond))
@@ -155,7 +155,7 @@ func messageText(m *cli.FoundMessage) string {
 }
 
 // names are what the screen calls what happened. Others are shown as they are.
-var names = map[string]string{timeline.Dead: "dead letter", timeline.Abandoned: "lease over",
+var names = map[string]string{timeline.Dead: "dead letter", timeline.Abandoned: "lease expired",
 	"awaiting_decision": "undecided", "send_failed": "send failed", rowWritten: "row written",
 	rowSetAside: "set aside"}
 

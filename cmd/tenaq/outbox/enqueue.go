@@ -37,8 +37,8 @@ program writes its rows itself, in the transaction to which they belong.
 
 The body is the argument, standard input if the argument is -, or a file.
 
-With --key the row is registered once. The same command again adds nothing,
-prints the id of that row and notes so on standard error. Another body, group or
+With --key the row is registered once. The same command again adds nothing: it
+prints the id of that row, and a note on standard error. Another body, group or
 header under the same --key, --to and --type is refused with exit code 4. The
 registration lasts as long as the row: until --keep of the relay has passed
 after the send. To write several rows about one key, name the work of each row

@@ -126,7 +126,7 @@ bring older ones up to date. You can repeat the command at any time, even while
 programs write and relays run. No other command creates tables.
 
 If a table of that name was created for something else, init does not change it.
-It lists what the table lacks and exits with code 4. Use --table then.
+It lists what the table lacks and exits with code 4. Then use another --table.
 
 --print prints the SQL and changes nothing. In PostgreSQL the tables belong to
 the role that applies it. Other roles need:
@@ -207,7 +207,7 @@ be read, the exit code is 1 or 3.`,
 		}),
 	}
 	cli.SomeTime(cmd.Flags(), &bound, "fail-if-older", "",
-		"exit code 4 if a row is due longer, a `duration`")
+		"exit with 4 if a row is due for this `duration`")
 	return cmd
 }
 

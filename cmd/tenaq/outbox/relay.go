@@ -49,11 +49,11 @@ requests and gives the other rows back; a second one ends it at once. If a relay
 dies, other relays send its rows after its --lease. The log goes to standard
 error and never contains bodies.
 
---once sends what is due and ends. It gives up a queue that accepts no messages
-after five attempts. --until-empty ends when no row is pending: it waits for
-queues, for rows that are not due yet, for further attempts and for other
-relays. Both print how many rows were sent. The exit code is 5 if others were
-refused, set aside or left, and 1 if none was sent.
+--once sends what is due and ends. If a queue accepts no messages, it gives up
+that queue after five attempts. --until-empty ends when no row is pending: it
+waits for queues, for rows that are not due yet, for further attempts and for
+other relays. Both print how many rows were sent. The exit code is 5 if others
+were refused, set aside or left, and 1 if none was sent.
 
 --queue NAME=QUEUE sends rows for NAME to QUEUE, a name or a URL. --keep may be
 forever. The pauses between attempts double, from --retry-base to --retry-max.
@@ -82,8 +82,8 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 	cli.Number(flags, &f.cfg.Rows, "rows", 1000, 1, 0, "`number` of rows in progress")
 	cli.SomeTime(flags, &f.cfg.Lease, "lease", "30s", "lease `duration`, at least 3s")
 	cli.Number(flags, &f.cfg.Attempts, "attempts", 10, 1, 0, "`number` of refusals until set aside")
-	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "1s", "first retry pause, a `duration`")
-	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "5m", "longest retry pause, a `duration`")
+	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "1s", "`duration` of first retry pause")
+	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "5m", "maximum `duration` of a pause")
 	cli.Value(flags, &f.cfg.Keep, "keep", "720h", "keep sent rows this `duration`", parseKeep)
 	cli.SomeTime(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks")
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")

@@ -41,7 +41,7 @@ from how many rows, which rows it would leave out and why, and a few of the
 messages. With --run it writes the messages into the outbox as new rows, at
 --rate, and relays send them. It waits while more than --ahead rows are due, so
 that live messages do not queue behind it. A run that was interrupted or killed
-can be continued. A record of it stays.
+can be continued. The outbox keeps a record of it.
 
 Consumers that do each piece of work once skip what they have completed. So a
 replay is one of two kinds:
@@ -74,9 +74,9 @@ instead: it needs no outbox.`,
 	f.Connect = f.client.Connect
 	f.RegisterRetention(cmd)
 	flags := cmd.Flags()
-	cli.Value(flags, &f.source.From, "from", "", "send what was sent since this `moment`",
+	cli.Value(flags, &f.source.From, "from", "", "only messages sent since this `moment`",
 		moment(f.now, -1))
-	cli.Value(flags, &f.source.To, "to", "", "and before this `moment` (default: now)",
+	cli.Value(flags, &f.source.To, "to", "", "only messages sent before this `moment` (default now)",
 		moment(f.now, -1))
 	flags.StringArrayVar(&f.source.Queues, "queue", nil,
 		"only rows for this `queue`; may be repeated")
@@ -95,7 +95,7 @@ instead: it needs no outbox.`,
 	flags.IntVar(&f.cfg.Generation, "generation", 0,
 		"`number` of the generation (default: a new one)")
 	cli.Number(flags, &f.samples, "samples", 5, 0, 0, "`number` of messages that the plan shows")
-	flags.StringVar(&f.cfg.Note, "note", "", "reason, for the record, as `text`")
+	flags.StringVar(&f.cfg.Note, "note", "", "`text` that says why; kept in the record")
 	flags.BoolVar(&f.beside, "beside", false, "run even if another replay has not ended")
 	flags.BoolVar(&f.run, "run", false, "do it; without this flag only the plan is printed")
 	cmd.AddCommand(newReplayListCmd(a, o), newReplayShowCmd(a, o), newReplayContinueCmd(a, f),

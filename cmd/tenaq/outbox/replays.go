@@ -179,7 +179,7 @@ the rows that it has already written.`,
 				ended.Read, rowsText(ended.Found), rowsText(ended.Written))
 		}),
 	}
-	cmd.Flags().StringVar(&note, "note", "", "reason, for the record, as `text`")
+	cmd.Flags().StringVar(&note, "note", "", "`text` that says why; kept in the record")
 	return cmd
 }
 

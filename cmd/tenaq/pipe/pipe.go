@@ -60,7 +60,7 @@ for different work, give one of them a --ledger of its own.
 --once exits when nothing can be received and no task runs. The exit code is 0
 if the queue is then empty, and 8 if it holds messages that cannot be received
 yet: hidden by a retry pause or by another worker, or delayed. The last line
-counts them, and says until when pauses of this worker last. --until-empty waits
+counts them, and says when the pauses of this worker end. --until-empty waits
 for them.
 
 The log on standard error has a line for each event of a message, and a summary
@@ -149,8 +149,8 @@ func NewCmd(a *cli.App) *cobra.Command {
 	cli.SomeTime(flags, &f.cfg.Lease, "lease", "60s", "`duration` of a message's lease")
 	cli.SomeTime(flags, &f.cfg.Timeout, "task-timeout", "11h", "stop a task after this `duration`")
 	cli.SomeTime(flags, &f.cfg.Drain, "drain", "30s", "drain `duration` after a signal")
-	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "2s", "first retry pause, a `duration`")
-	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "15m", "longest retry pause, a `duration`")
+	cli.SomeTime(flags, &f.cfg.RetryBase, "retry-base", "2s", "`duration` of first retry pause")
+	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "15m", "maximum `duration` of a pause")
 	cli.Text(flags, &f.deadLetter, "dead-letter",
 		"dead-letter `queue` (default: redrive policy's)")
 	cli.Text(flags, &f.key, "key", "key of a message: body.`PATH` or attribute:NAME")

@@ -120,8 +120,9 @@ func newMoveListCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Use:     "list QUEUE",
 		Aliases: []string{"ls"},
 		Short:   "List the latest move tasks of a dead-letter queue",
-		Long: `List the latest move tasks of a dead-letter queue, the newest first. No tasks is
-not an error. The number of messages to move is counted when a task starts.`,
+		Long: `List the latest move tasks of a dead-letter queue, the newest first. An empty
+list is not an error. The number of messages to move is counted when a task
+starts.`,
 		Example: `  tenaq move list orders-dlq
   tenaq move list orders-dlq --max 1 --json | jq -r '.tasks[0].status'`,
 		Args: cli.Wants(1, 1),

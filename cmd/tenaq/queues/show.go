@@ -36,8 +36,9 @@ func newShowCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 		Long: `Show the attributes, dead-letter queues and tags of a queue: where failing
 messages go, which queues send theirs here, and the active move task. The table
 of tags explains the tags that switch on features of a tenaq server. Such a
-server also shows how long consumers take from a receive to its delete, beside
-the visibility timeout: at first roughly, and measured while this is asked.
+server also shows, beside the visibility timeout, how long consumers take from a
+receive to its delete: rough bounds at first, and measured times if you repeat
+the command within ten minutes.
 
 The counts are the server's at this moment. Those of Amazon are approximate, and
 a minute old or more.`,

@@ -28,8 +28,8 @@ release them together once you have fixed the cause. MESSAGE is the id of a
 message, or the beginning of one.
 
 SQS cannot show a message without delivering it. Messages that the command looks
-at are hidden until it ends, for at most two minutes. A tenaq server takes back
-the receives then; on another server the receive counts grow by one. A parking
+at are hidden until it ends, for at most two minutes. A tenaq server then takes
+back the receives; on another server the receive counts grow by one. A parking
 lot should have no consumer, and no redrive policy, which could move the
 messages away.`,
 		Example: `  tenaq redrive parked list orders-parking

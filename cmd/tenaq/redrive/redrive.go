@@ -129,7 +129,7 @@ after the last step of a redriver.`,
 				})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown in the status, as `text`")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; shown in the status")
 	return cmd
 }
 
@@ -170,9 +170,9 @@ Add the policy flags of "tenaq redrive run": the records do not have them.
   breaker   CLOSED: messages are sent. OPEN: the consumer is unhealthy, and
             nothing is sent until the time shown. HALF_OPEN: single messages
             test whether it has recovered
-  drains    how long the dead letters will take, at the rate at which they came
-            to an end in the last hour at most: as completed work or in the
-            parking lot. New dead letters are not included
+  drains    how long the dead letters will take, at the rate at which they were
+            completed or parked in the last hour. New dead letters are not
+            included
   kinds     failures that differ only in numbers and names, and how many
             messages fail like this, up to 3`,
 		Example: `  tenaq redrive status orders-dlq

@@ -39,7 +39,7 @@ func TestOnceVerdict(t *testing.T) {
 	}
 }
 
-// What the line of a terminal says, and what a log keeps of a step.
+// The texts of a step: the line on a terminal, and the attributes in the log.
 func TestStepTexts(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	state := redrive.State{Breaker: breaker.Breaker{State: breaker.Closed}, Flights: make([]redrive.Flight, 2), Successes: 7, Parked: 1}

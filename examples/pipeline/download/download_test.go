@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 var samples = []string{"../files/accounts-2026-02-28.csv", "../files/balances-2026-02-28.csv", "../files/cards-2026-02-28.csv"}
 
-// The commands of the README, against a server: what was sent is downloaded, once.
+// The commands of the README, against a server, download each sent file once.
 func TestCommands(t *testing.T) {
 	client := startServer(t)
 	t.Setenv("PIPELINE_RECORDS", filepath.Join(t.TempDir(), "records.db"))

@@ -165,8 +165,8 @@ func TestCrashBetweenWriteAndRecord_FA15(t *testing.T) {
 	})
 }
 
-// A file that is not what was announced is tried three times, and then put aside with the reason.
-// One that is not there yet is waited for.
+// A file that differs from its announcement is tried three times, and then set aside with the
+// reason. A file that does not exist yet is waited for.
 func TestFilesThatCannotBeHad(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
 		if err := os.Remove(filepath.Join(p.source, name)); err != nil {

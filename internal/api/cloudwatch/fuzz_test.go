@@ -73,7 +73,7 @@ func FuzzCBOR(f *testing.F) {
 		if len(body) == 0 {
 			return
 		}
-		// What is written can be read, and is the same.
+		// Encoded output can be decoded, and stays the same.
 		first, err := cbor.Decode(body)
 		if err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func FuzzCBOR(f *testing.F) {
 	})
 }
 
-// Whatever a client sends, it gets an answer of the protocol, and what the answer is can be read.
+// Every input gets an answer of the protocol, and that answer can be decoded.
 func FuzzRequest(f *testing.F) {
 
 	for _, op := range []string{"PutMetricAlarm", "PutMetricData", "GetMetricData", "DescribeAlarms"} {

@@ -172,7 +172,7 @@ func (f full) Series() *series.Store                              { return f.sto
 func (full) History() []monitor.Change                            { return nil }
 func (f full) Now() time.Time                                     { return f.m.Now() }
 
-// What goes wrong inside is for the log, and what there is no room for is a refusal.
+// Internal errors go to the log; a request for which there is no room is refused.
 func TestFailures(t *testing.T) {
 	const put = `{"AlarmName":"a","Namespace":"N","MetricName":"M","Statistic":"Sum","Period":60,"EvaluationPeriods":1,"Threshold":0,"ComparisonOperator":"GreaterThanThreshold"}`
 	w := newWorld(t)

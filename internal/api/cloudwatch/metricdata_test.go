@@ -14,7 +14,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// What expressions may cost is bounded.
+// The cost of expressions is bounded.
 func TestExpressions(t *testing.T) {
 	w := newWorld(t)
 	ask := func(h http.Handler, letters int) string {
@@ -34,7 +34,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// The pages of an answer are together what the answer is without pages.
+// The pages of an answer add up to the answer without pages.
 func TestPages(t *testing.T) {
 	seed := proof.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))

@@ -62,7 +62,7 @@ func TestBudgetLine(t *testing.T) {
 	})
 }
 
-// What has been released holds nothing any more, whoever sets it later.
+// A released holding holds nothing, even if it is set later.
 func TestHoldingReleased(t *testing.T) {
 	b := newBudget(100, 20, 5)
 	h := b.Hold("a")

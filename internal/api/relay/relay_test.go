@@ -108,7 +108,7 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// What every node would refuse, the leader is not asked. [WIRE-26]
+// A request that every node would refuse does not go to the leader. [WIRE-26]
 func TestRefusedHere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials.json")
 	if err := os.WriteFile(path, []byte(`{"credentials": [{"id": "TQTEST01", "secret": "0123456789abcdef", "allow": ["*"]}]}`), 0o600); err != nil {
@@ -461,7 +461,7 @@ func TestBodiesAreCounted(t *testing.T) {
 	})
 }
 
-// Consumers that wait leave room for other requests, and what is too much is throttled.
+// Consumers that wait leave room for other requests, and excess requests are throttled.
 func TestBounds(t *testing.T) {
 	inRig(t, setup{}, func(r *rig) {
 		r.create("q")

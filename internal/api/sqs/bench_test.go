@@ -92,8 +92,8 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
-// What a send costs beyond HTTP when the writer has no room for it, by the size of its body. The
-// Query protocol has its action in the body.
+// The cost of a refused send beyond HTTP, by the size of its body, while the writer has no room.
+// The Query protocol has its action in the body.
 func BenchmarkRefusal(b *testing.B) {
 	w := newWorld(settings{queue: 1})
 	defer w.stop()

@@ -29,7 +29,7 @@ import (
 )
 
 // Connections in these tests are pipes, so that a server fits into a synctest bubble: time there
-// passes only when everybody waits, and timestamps are the same in every run.
+// passes only when all goroutines wait, and timestamps are the same in every run.
 
 // A pipeListener is a listener whose connections are pipes.
 type pipeListener struct {

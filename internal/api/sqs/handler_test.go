@@ -110,7 +110,7 @@ func TestBudgetIsGivenBack(t *testing.T) {
 	})
 }
 
-// A client that goes away in the middle of its body is no failure of the server.
+// A client that disconnects in the middle of its body is not a failure of the server.
 func TestBodyCutOff(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, settings{log: &log}, func(t *testing.T, w *world) {
@@ -124,7 +124,7 @@ func TestBodyCutOff(t *testing.T) {
 	}
 }
 
-// What a client sees of whatever may go wrong. [ERR-1, ERR-12]
+// Each kind of failure, as a client sees it. [ERR-1, ERR-12]
 func TestWireError(t *testing.T) {
 	for _, c := range []struct {
 		err     error

@@ -134,8 +134,8 @@ func TestOneReading(t *testing.T) {
 	})
 }
 
-// What is wrong as HTTP is refused before it means anything, and what two servers could read in two
-// ways closes the connection. [WIRE-18, WIRE-21, WIRE-23, WIRE-24, WIRE-26]
+// Malformed HTTP is refused before it is interpreted, and a request that two servers could read in
+// two ways closes the connection. [WIRE-18, WIRE-21, WIRE-23, WIRE-24, WIRE-26]
 func TestHostileHTTP(t *testing.T) {
 	sendHead := jsonHead + target + "SendMessage\r\n"
 	listHead := jsonHead + target + "ListQueues\r\n"
@@ -212,9 +212,8 @@ func TestHostileHTTP(t *testing.T) {
 	})
 }
 
-// What is legal JSON in one reader and not in another, or costs more than it should, is refused;
-// what is odd and legal is taken for what it says.
-// [WIRE-4, WIRE-6, WIRE-7, WIRE-8, WIRE-10, SEND-2]
+// JSON is refused if parsers disagree about it or if it costs too much to read; odd but legal JSON
+// is read as it says. [WIRE-4, WIRE-6, WIRE-7, WIRE-8, WIRE-10, SEND-2]
 func TestHostileJSON(t *testing.T) {
 	ask := func(action, body string) string { return withBody(jsonHead+target+action+"\r\n", body) }
 	wide := `"` + strings.Repeat("x", 1000) + `"`

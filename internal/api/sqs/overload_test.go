@@ -33,8 +33,8 @@ func told(t *testing.T, w *world, target, body string) string {
 	return itoa(resp.StatusCode) + " " + resp.Header.Get("X-Amzn-Query-Error")
 }
 
-// More requests at work than may be are throttled; those that wait for messages are not at work.
-// [WIRE-27]
+// Requests beyond the limit of those in progress are throttled; polls that wait for messages do not
+// count as in progress. [WIRE-27]
 func TestRequestMax(t *testing.T) {
 	inBubble(t, settings{most: 2}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

@@ -186,8 +186,8 @@ func TestSuspendedConnectionGoesOn(t *testing.T) {
 	})
 }
 
-// What a client sends before it has the answer to a poll is served after it, however much of it
-// comes when. [WIRE-23]
+// Requests that a client sends before the answer to a poll are served after it, in whatever pieces
+// they arrive. [WIRE-23]
 func TestRequestBehindSuspendedPoll(t *testing.T) {
 	poll := request("AmazonSQS.ReceiveMessage", `{"QueueUrl":"q","WaitTimeSeconds":20}`)
 	next := request("AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`)
@@ -293,7 +293,7 @@ func TestSuspendedClientGoneBeforeBudget(t *testing.T) {
 	})
 }
 
-// A poll counts once, with all the time that it took, and while it waits it is not at work.
+// A poll counts once, with its whole duration, and does not count as in progress while it waits.
 func TestSuspendedPollIsCounted(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)
@@ -435,7 +435,7 @@ func TestCrowdIsSuspendedSoon(t *testing.T) {
 	})
 }
 
-// What goes wrong inside an answer is the end of its connection and not of the server.
+// A failure within an answer ends its connection, not the server.
 func TestSuspendedPollFails(t *testing.T) {
 	var log bytes.Buffer
 	inBubble(t, settings{log: &log}, func(t *testing.T, w *world) {
@@ -470,8 +470,8 @@ func TestStopBeforeRoom(t *testing.T) {
 	})
 }
 
-// A request that the HTTP server has is answered, also when a stop begins in the moment in which it
-// is handed over. [DUR-24]
+// A request that has reached the HTTP server is answered, even if a stop begins at the moment of
+// its handover. [DUR-24]
 func TestDrainWhileRejoining(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

@@ -37,7 +37,7 @@ func TestQueueOfURL(t *testing.T) {
 			t.Errorf("queue(%q): got %v, want %v", test.url, got, test.want)
 		}
 	}
-	// What is no queue URL becomes a name without one of its halves, or of an account that is none.
+	// A text that is not a queue URL gives no name or no valid account.
 	for _, url := range []string{"", "/", "//", "/q", "http://", "://", "http://a//", "http://a/000000000000/q//"} {
 		got := c.queue(sqswire.Some(url))
 		if got.Name != "" && len(got.Account) == 12 {

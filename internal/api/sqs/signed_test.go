@@ -75,8 +75,8 @@ func makeSigned(t *testing.T, s signing, query bool) *http.Request {
 	return r
 }
 
-// What a client sees of a signature, over a connection and in both protocols: the status, the type
-// that JSON has, the code that XML has, and one text.
+// A client sees the same answer to a signature in both protocols, over a connection: the status,
+// the type in JSON, the code in XML, and one text.
 // [AUTH-5, AUTH-7 to AUTH-16, ERR-2, ERR-3, XML-21, XML-22]
 func TestSignaturesInBothProtocols(t *testing.T) {
 	unfinished := func(r *http.Request) {

@@ -116,8 +116,8 @@ func (s *script) post(t *testing.T, d *datadriven.TestData, input string) string
 	return answers[0]
 }
 
-// What is asked of /v1 is counted under names of its own, and bodies that were asked for give their
-// share of the budget back.
+// Requests to /v1 are counted under names of their own, and bodies in their answers return their
+// share of the budget.
 func TestV1IsCounted(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		conn := w.listener.dial()

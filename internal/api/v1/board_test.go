@@ -17,7 +17,7 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// Queues are searched, sorted and paged in what the monitor has seen. [V1-8]
+// The latest snapshot of the monitor is searched, sorted and paged. [V1-8]
 func TestBoard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -124,7 +124,7 @@ func TestBoard(t *testing.T) {
 			t.Errorf("dead letters are %+v, matched %d", d, l.Snapshot.Matched)
 		}
 
-		// What is sent in a whole minute is a rate; an alarm counts until it is silenced.
+		// Sends within a whole minute make a rate; an alarm counts until it is silenced.
 		send("billing", 60)
 		if err := m.Put(monitor.Definition{Name: "late", Rule: alarm.Rule{Queries: billingQuery, Periods: 1, Operator: alarm.Above}}); err != nil {
 			t.Fatal(err)

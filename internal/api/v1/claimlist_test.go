@@ -197,7 +197,7 @@ func TestDecideWhileClaimed(t *testing.T) {
 	}
 }
 
-// The rights of workers are not enough for what a person decides. [REC-16, REC-17]
+// The rights of a worker do not suffice for the decisions of a person. [REC-16, REC-17]
 func TestClaimRights(t *testing.T) {
 	key := func(id, allow string) string {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)

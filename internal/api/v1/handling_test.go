@@ -94,8 +94,8 @@ func TestHandling(t *testing.T) {
 // watchedFor is for how long a queue is watched after the last look.
 const watchedFor = 10 * time.Minute
 
-// A delete is late when the message could be received again, whoever has it since. A consumer that
-// extends the timeout is not late, however long it takes. [V1-22]
+// A delete is late if the message could be received again, no matter which consumer has it since. A
+// consumer that extends the timeout is not late, however long it takes. [V1-22]
 func TestHandlingLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -159,7 +159,7 @@ func TestHandlingFIFO(t *testing.T) {
 	})
 }
 
-// A queue that is deleted and created again begins anew, although a page watches it all the time.
+// The times of a queue that is deleted and created again start over, even while a page watches it.
 // [V1-22]
 func TestHandlingOfNewQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -133,7 +133,7 @@ func TestParkedRows(t *testing.T) {
 	w.json(t, "POST", "/outbox/shop/parked", rows(0), 200, &struct{}{}) // which is known
 }
 
-// What relays no longer report makes room after a day. [V1-21]
+// Rows that relays stop reporting are dropped after a day. [V1-21]
 func TestParkedRowsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &asides{boxes: make(map[string]asideList)}
@@ -157,8 +157,8 @@ func TestParkedRowsEnd(t *testing.T) {
 	})
 }
 
-// Only a key that may report can report, and what is reported is seen by the account of the server.
-// [V1-21]
+// Only a key with the right to report can report, and reports are visible to the account of the
+// server. [V1-21]
 func TestParkedRowsRights(t *testing.T) {
 	k := newKeyed(t, `{"id": "TQRELAY1", "secret": "the-secret-of-TQRELAY1", "allow": ["tenaq:ReportOutbox"]}`, `{"id": "TQLOOKS1", "secret": "the-secret-of-TQLOOKS1", "allow": ["tenaq:View*"]}`,
 		`{"id": "TQOTHER1", "secret": "the-secret-of-TQOTHER1", "allow": ["*"], "account": "111111111111"}`)

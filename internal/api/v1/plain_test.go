@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is read without encoding/json means the same to it, and the rest is left to it.
+// The reader that avoids encoding/json agrees with it, and leaves all other input to it.
 func TestWritesArePlain(t *testing.T) {
 	one := `{"key":"claim/1","if":1764225600000001,"value":"eyJ2IjoxfQ==","ttlMs":60000,"message":{"queue":"q","receiptHandle":"a+/="}}`
 	for text, plain := range map[string]bool{

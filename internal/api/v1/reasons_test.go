@@ -72,7 +72,7 @@ func TestReasonsPageByPage(t *testing.T) {
 	}
 }
 
-// What a request keeps is bounded when every message has another reason. [NACK-15]
+// The memory of a request is bounded even if every message has another reason. [NACK-15]
 func TestReasonsAllDifferent(t *testing.T) {
 	w := newWorld(t)
 	failedMessages(t, w, 0)

@@ -67,7 +67,7 @@ func newMadeRedrivers() *madeRedrivers {
 	return &madeRedrivers{paused: make(map[string]string), broken: make(map[string]error), slow: make(map[string]bool)}
 }
 
-// All redrivers are listed, also those that cannot be asked. [V1-15]
+// All redrivers are listed, including those that cannot be asked. [V1-15]
 func TestRedrivers(t *testing.T) {
 	w := newWorld(t)
 	if status, text := w.ask("GET", "/v1/redrivers", "", ""); status != http.StatusNotFound {

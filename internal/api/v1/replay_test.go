@@ -54,7 +54,7 @@ func (w *world) drain(t *testing.T, q engine.QueueName) (all []engine.Content) {
 	}
 }
 
-// A replay is counted, started and watched; what it sends has the next generation.
+// A replay is counted, started and watched; its messages have the next generation.
 // [REPLAY-1, REPLAY-10]
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestPlacesOfLists(t *testing.T) {
 	}
 }
 
-// What cannot be is refused. [REPLAY-1, REPLAY-3]
+// Invalid replays are refused. [REPLAY-1, REPLAY-3]
 func TestReplayRefused(t *testing.T) {
 	w := pastWorld(t)
 	for _, tt := range []struct {

@@ -53,7 +53,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What a route does not have is refused, and says what it has. [V1-3, V1-5]
+// Unknown input to a route is refused, with what the route accepts. [V1-3, V1-5]
 func TestInputIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.useMonitor(t)

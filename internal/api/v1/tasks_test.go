@@ -173,7 +173,7 @@ func TestTaskOptions(t *testing.T) {
 	})
 }
 
-// What cannot be is refused, and says what to do. [TASK-3]
+// Invalid tasks are refused with what to do. [TASK-3]
 func TestTasksRefused(t *testing.T) {
 	w := deadWorld(t, 2)
 	for _, tt := range []struct {
@@ -209,7 +209,7 @@ func TestTasksRefused(t *testing.T) {
 	}
 }
 
-// A message is replaced once, with what is not given as it was. [TASK-17]
+// A message is replaced once, and keeps every part that the request does not name. [TASK-17]
 func TestReplace(t *testing.T) {
 	w := deadWorld(t, 2)
 	var letters, after messageList
@@ -351,7 +351,7 @@ func TestLargeTrails(t *testing.T) {
 	}
 }
 
-// A key needs the right to tasks, and the rights to what the task does. [TASK-18]
+// A key needs the right to tasks, and the rights for the effects of the task. [TASK-18]
 func TestTaskRights(t *testing.T) {
 	key := func(id, allow string) string {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)

@@ -401,7 +401,7 @@ func TestTraceBounds(t *testing.T) {
 	})
 }
 
-// Each part needs its right, and what the caller may not see is named. [TRACE-6]
+// Each part needs its right, and parts that the caller may not see are named. [TRACE-6]
 func TestTraceRights(t *testing.T) {
 	// no bubble: signatures are checked against the time
 	k := newKeyed(t, keyOf("TQALL001", "*", ""), keyOf("TQPEEK01", "tenaq:PeekMessages", ""),
@@ -475,7 +475,7 @@ func TestTraceRights(t *testing.T) {
 	}
 }
 
-// What cannot be traced is refused. [TRACE-1]
+// Invalid traces are refused. [TRACE-1]
 func TestTraceRefused(t *testing.T) {
 	w := newWorld(t)
 	for query, part := range map[string]string{

@@ -94,7 +94,7 @@ func TestMeasuredTwice(t *testing.T) {
 	}
 }
 
-// A machine that is too small for a line is reported, and is no failure.
+// A machine that is too small for a line is reported, and is not a failure.
 func TestTooSmall(t *testing.T) {
 	line := Line{Name: "line", bounds: []bound{atLeast("a", 1, 1)},
 		run: func(context.Context, *env) ([]measure, error) { return nil, tooSmall("not measured: too small") }}
@@ -117,7 +117,7 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// What a process writes is found among the other numbers.
+// The bytes that a process wrote are found among the other numbers.
 func TestBytesWritten(t *testing.T) {
 	const io = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6789\ncancelled_write_bytes: 8\n"
 	if got, err := writtenOf(io); err != nil || got != 6789 {

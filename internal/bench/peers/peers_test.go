@@ -44,7 +44,7 @@ func launched(t *testing.T, p *Peer) server {
 	return s
 }
 
-// A peer delivers what it was sent, once, and nothing that was deleted.
+// A peer delivers each sent message once, and no deleted one.
 func TestPeers(t *testing.T) {
 	for _, p := range All[always:] {
 		t.Run(p.Name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func deliver(t *testing.T, b *broker) {
 	}
 }
 
-// The rows of a comparison: what always takes part, what was chosen, and what is not installed.
+// The rows of a comparison: those that always take part, the chosen ones, and those not installed.
 func TestCompare(t *testing.T) {
 	missing := Peer{"missing", "Missing", "", "look for it", func(context.Context, *place) (server, error) {
 		return nil, errMissing
@@ -226,7 +226,7 @@ func runs(pid string) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// What was fetched is found where the tests' other programs are.
+// Fetched programs are found where the other programs of tests are.
 func TestFetched(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TENAQ_EMULATOR_DIR", dir)

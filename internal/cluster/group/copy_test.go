@@ -69,7 +69,7 @@ func (r *rig) fill() {
 	r.t.Fatalf("the log still begins before entry %d", last)
 }
 
-// A log is cut on every node, and what was cut off is in the rows on disk.
+// A log is cut on every node, and the rows on disk contain the entries that were cut off.
 func TestLogIsCut(t *testing.T) {
 	inRig(t, func(r *rig) {
 		r.fill()
@@ -122,8 +122,7 @@ func TestLogWaitsForRows(t *testing.T) {
 	})
 }
 
-// Rows that lack what the log was cut for are refused: an operator has removed them, or put back
-// older ones.
+// Rows that lack cut entries are refused: an operator has removed them, or restored older ones.
 func TestOlderRows(t *testing.T) {
 	for name, older := range map[string]bool{"older": true, "none": false} {
 		t.Run(name, func(t *testing.T) {
@@ -431,7 +430,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// The bytes of the row stay what they are, and others are refused.
+// The encoding of the row does not change, and other encodings are refused.
 func TestSnapshotBytes(t *testing.T) {
 	log, err := pebblekv.OpenLog(pebblekv.Options{Dir: "/raft", FS: vfs.NewMem(),
 		Fatal: func(err error) { panic(err) }})

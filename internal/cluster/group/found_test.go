@@ -37,7 +37,7 @@ func (n *node) found() error {
 		Address: raft.ServerAddress(n.id)}), state.Close(), log.Close())
 }
 
-// A node whose rows are older than its group leads it alone, also after a power cut. Nodes that
+// A node whose rows are older than its group leads it alone, even after a power cut. Nodes that
 // join get its rows, although the log has not been cut.
 func TestFoundWithRows(t *testing.T) {
 	seed := proof.Random(t).Uint64()

@@ -291,7 +291,7 @@ func (g *Group) run() {
 		}
 		for g.raft.State() == raft.Leader && !g.isEnded() {
 			if err := g.lead(); err != nil && !errors.Is(err, kv.ErrLost) {
-				g.cfg.Logger.Warn("lead not taken", "error", err)
+				g.cfg.Logger.Warn("cannot take leadership", "error", err)
 				g.pause(g.cfg.Heartbeat / 10)
 			}
 		}

@@ -193,9 +193,9 @@ func (c *calls) drain(r *rig) (found int) {
 	return found
 }
 
-// What is acknowledged is never lost, whichever node loses power, is cut off, or comes back. FIFO
-// order holds, no message comes again after its delete, calls are carried out once however often
-// they are repeated, no tick is sent twice, and all nodes end with the same rows.
+// Acknowledged messages are never lost, whichever node loses power, is cut off, or comes back. FIFO
+// order holds, no message comes back after its delete, repeated calls are carried out once, no tick
+// is sent twice, and all nodes end with the same rows.
 func TestLeadersDie(t *testing.T) {
 	rng := proof.Random(t)
 	var messages, terms int64
@@ -421,8 +421,8 @@ func TestCutOffLeader(t *testing.T) {
 	})
 }
 
-// A leader forgets what it has proposed in vain: when it leads again, a message that was lost with
-// the lead is not there, and its deduplication ID is unknown.
+// A leader forgets proposals that were not committed: when it leads again, a message that was lost
+// with its leadership is not there, and its deduplication id is unknown.
 func TestOverlayIsForgotten(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, r *rig) {
 		old := r.leader()

@@ -19,7 +19,7 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// Whatever breaks, the life of a queue looks as if each operation had happened at one moment
+// Under every fault, the life of a queue looks as if each operation had happened at one moment
 // between its call and its answer: sends, receives, deletes, changes of visibility, and counts of
 // messages. Each queue has few operations, so that every order of them can be tried.
 func TestLinearizable(t *testing.T) {
@@ -71,7 +71,7 @@ func TestLinearizableFinds(t *testing.T) {
 	}
 }
 
-// What can be done in the life of a queue.
+// The operations in the life of a queue.
 const (
 	lifeSend = iota
 	lifeReceive

@@ -39,8 +39,7 @@ func TestFaults(t *testing.T) {
 	total.report(t)
 }
 
-// The stories find losses where there are some: in groups whose leader acknowledges what it has
-// only proposed.
+// The stories find the losses of groups whose leader acknowledges mere proposals.
 func TestFaultsFindLosses(t *testing.T) {
 	proof.Unraced(t)
 	rng := proof.Random(t)

@@ -117,15 +117,15 @@ func (n *Node) Replace(ctx context.Context, old, new string) error {
 	}
 	for _, other := range g.Servers() {
 		if string(other.Address) == c.Address && other.ID != s.ID {
-			return fmt.Errorf("%w: %s is the address of the member %s", cluster.ErrRefused,
-				c.Address, other.ID)
+			return fmt.Errorf("%w: %s is the address of the member %s: start the new node at another address",
+				cluster.ErrRefused, c.Address, other.ID)
 		}
 	}
 	if err := n.expel(ctx, g, s); err != nil {
 		return err
 	}
 	if err := n.admit(ctx, g, c); err != nil {
-		return fmt.Errorf("%s is removed, and %s is not admitted: %w: run: tenaq cluster join %s",
+		return fmt.Errorf("%s was removed, but %s was not admitted: %w: run: tenaq cluster join %s",
 			s.ID, c.ID, err, c.ID)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (n *Node) Transfer(ctx context.Context, node string) error {
 			s.ID)
 	}
 	if err := g.HandOver(ctx, s.ID); err != nil {
-		return fmt.Errorf("the lead is not handed over: %w: see tenaq cluster status, and try again", err)
+		return fmt.Errorf("cannot hand leadership over: %w: see tenaq cluster status, and try again", err)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func refusal(err error) error {
 	if errors.Is(err, raft.ErrNotLeader) {
 		return cluster.ErrNotLeader
 	}
-	return fmt.Errorf("whether the change is carried out is unknown: %w: see tenaq cluster status",
+	return fmt.Errorf("the outcome of the change is unknown: %w: see tenaq cluster status",
 		err)
 }
 
@@ -201,8 +201,8 @@ func find[T any](
 	case len(all) == 0:
 		err = fmt.Errorf("%w: there is no %s: start the node with an empty directory and the addresses of this cluster in --cluster-peers", cluster.ErrUnknownNode, what)
 	default:
-		err = fmt.Errorf("%w: no %s is %q: there is %s", cluster.ErrUnknownNode, what, name,
-			strings.Join(all, ", "))
+		err = fmt.Errorf("%w: no %s is called %q: name one of %s", cluster.ErrUnknownNode, what,
+			name, strings.Join(all, ", "))
 	}
 	return *new(T), err
 }

@@ -73,8 +73,8 @@ func (g *gate) remove() {
 	g.running.Wait()
 }
 
-// A leader stops without waiting for what it has asked a follower that hangs: Raft's requests may
-// take ten seconds, and a supervisor may wait no longer for the whole stop.
+// A leader stops without waiting for its requests to a follower that hangs: these may take ten
+// seconds, and a supervisor may allow no more for the whole stop.
 func TestStopBesideHungFollower(t *testing.T) {
 	r := newRig(t, 3)
 	gates := make([]gate, len(r.machines))

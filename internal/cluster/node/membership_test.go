@@ -27,7 +27,7 @@ func openLog(t *testing.T, fs vfs.FS) *pebblekv.Log {
 	return log
 }
 
-// The bytes of the row stay what they are, and others are refused.
+// The encoding of the row does not change, and other encodings are refused.
 func TestMembershipBytes(t *testing.T) {
 	log := openLog(t, vfs.NewMem())
 	defer log.Close()

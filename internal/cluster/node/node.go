@@ -317,9 +317,9 @@ func (n *Node) join(m membership) (err error) {
 func (n *Node) lead(t group.Term) error {
 	n.takeovers.Add(1)
 	n.takeoverSeconds.Observe(time.Since(t.Elected).Seconds())
-	n.cfg.Logger.Info("took the lead")
+	n.cfg.Logger.Info("became the leader")
 	n.term.Store(&t)
-	defer n.cfg.Logger.Info("lead ended")
+	defer n.cfg.Logger.Info("leadership ended")
 	defer n.term.Store(nil)
 	return n.cfg.Lead(t)
 }

@@ -16,7 +16,7 @@ import (
 	"tenaq/internal/cluster/wire"
 )
 
-// Whatever the order in which nodes start, they found one group, once all are there.
+// Nodes found one group once all are there, in whatever order they start.
 func TestFound(t *testing.T) {
 	for name, order := range map[string][]int{
 		"founder first": {0, 1, 2}, "founder last": {2, 1, 0}, "five": {3, 1, 4, 0, 2},
@@ -70,7 +70,7 @@ func TestOneNode(t *testing.T) {
 	r.write()
 }
 
-// What was confirmed is there after every node was restarted, and after leaders were lost.
+// Confirmed writes survive a restart of every node, and the loss of leaders.
 func TestRestart(t *testing.T) {
 	r := newRig(t, 3)
 	r.start(r.machines...)
@@ -151,7 +151,8 @@ func TestCertificates(t *testing.T) {
 	r.settle(r.machines...)
 }
 
-// A node with another token founds nothing and keeps none from founding what it is not part of.
+// A node with another token founds nothing, and does not keep other nodes from founding a group
+// without it.
 func TestWrongToken(t *testing.T) {
 	r := newRig(t, 2)
 	r.machines[1].token = "other"

@@ -97,7 +97,7 @@ func (n *Node) visit(ctx context.Context, g *group.Group) {
 	for _, s := range moved {
 		ctx, cancel := context.WithTimeout(ctx, cardTimeout)
 		if g.Add(ctx, s) == nil {
-			n.cfg.Logger.Info("member has another address now", "node", s.ID, "address", s.Address)
+			n.cfg.Logger.Info("member changed its address", "node", s.ID, "address", s.Address)
 		}
 		cancel()
 	}
@@ -105,7 +105,7 @@ func (n *Node) visit(ctx context.Context, g *group.Group) {
 		s.Suffrage = raft.Voter
 		ctx, cancel := context.WithTimeout(ctx, cardTimeout)
 		if g.Add(ctx, s) == nil {
-			n.cfg.Logger.Info("member has a vote now", "node", s.ID, "address", s.Address)
+			n.cfg.Logger.Info("member became a voter", "node", s.ID, "address", s.Address)
 		}
 		cancel()
 	}

@@ -88,7 +88,7 @@ func TestSeatTakes(t *testing.T) {
 	is("silent", 8, -1)
 }
 
-// What is wrong with a member is reported while it is, by the leader alone.
+// The leader alone reports the trouble of a member, for as long as it lasts.
 func TestTroubles(t *testing.T) {
 	r := newRig(t, 3)
 	for _, m := range r.machines {

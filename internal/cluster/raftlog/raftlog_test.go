@@ -38,8 +38,8 @@ func closeLog(t testing.TB, l *pebblekv.Log) {
 	}
 }
 
-// Whatever Raft does with its log, each group of a node finds what raft.InmemStore finds, also
-// after a restart.
+// For any use of its log by Raft, each group of a node finds what raft.InmemStore finds, also after
+// a restart.
 func TestAgainstInmem(t *testing.T) {
 	rng := proof.Random(t)
 	fs := vfs.NewMem()
@@ -181,7 +181,7 @@ func TestGroupsTogether(t *testing.T) {
 	}
 }
 
-// What cannot be read or stored is an error, and never another entry.
+// An entry that cannot be read or stored is an error, and never another entry.
 func TestMalformed(t *testing.T) {
 	log := openLog(t, vfs.NewMem())
 	defer closeLog(t, log)
@@ -202,7 +202,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// The bytes of rows stay what they are.
+// The encoding of rows does not change.
 func TestRowBytes(t *testing.T) {
 	log := openLog(t, vfs.NewMem())
 	defer closeLog(t, log)

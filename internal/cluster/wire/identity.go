@@ -57,7 +57,7 @@ func OpenIdentity(dir string) (*Identity, error) {
 		_, err := own.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: nodeName,
 			KeyUsages: []x509.ExtKeyUsage{usage}})
 		if err != nil {
-			return nil, fmt.Errorf("%s does not prove a node to %s: %w: create one with this authority", id.certificate, id.authority, err)
+			return nil, fmt.Errorf("%s is not the certificate of a node signed by %s: %w: create one with this authority", id.certificate, id.authority, err)
 		}
 	}
 	return id, nil

@@ -35,7 +35,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// What is there may be in use, so nothing is overwritten.
+// Existing files may be in use, so none is overwritten.
 func TestNothingIsOverwritten(t *testing.T) {
 	ca := authority(t)
 	dir, _ := certificate(t, ca)
@@ -70,7 +70,7 @@ func TestOpenIdentityRefuses(t *testing.T) {
 		}, "private key does not match"},
 		"other cluster": {func(t *testing.T, dir string) error {
 			return copyOf(t, authority(t), dir, authorityFile)
-		}, "does not prove a node"},
+		}, "is not the certificate of a node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := certificate(t, ca)

@@ -179,7 +179,7 @@ func (p *Port) accept() {
 	}
 }
 
-var errCrowd = fmt.Errorf("%d later connections have not proved themselves either", strangers)
+var errCrowd = fmt.Errorf("%d later connections are waiting for authentication too", strangers)
 
 // meet notes the connection of a stranger. A node proves itself in milliseconds, so of too many
 // strangers the earliest is the least likely to be one.
@@ -325,14 +325,14 @@ func (p *Port) introduce(ctx context.Context, k Kind, conn net.Conn) error {
 // explained says what a failed handshake means, and what to do.
 func explained(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return errors.New("the other one speaks no TLS: use the address of its --cluster-listen, not that for clients, and give all nodes certificates")
+		return errors.New("the other node does not use TLS: use the address of its --cluster-listen, not that for clients, and give all nodes certificates")
 	}
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](bad); ok &&
 			invalid.Reason == x509.Expired {
-			return errors.New("the certificate of the other one has expired or is not valid yet: renew it with \"tenaq cluster ca node\", and compare the clocks")
+			return errors.New("the certificate of the other node has expired or is not valid yet: renew it with \"tenaq cluster ca node\", and compare the clocks")
 		}
-		return errors.New("the certificate of the other one was signed by another authority: make the certificates of all nodes with the same one")
+		return errors.New("the certificate of the other node was signed by another authority: make the certificates of all nodes with the same one")
 	}
 	return fmt.Errorf("%w: compare the certificates of both nodes, which the same authority must have signed", err)
 }

@@ -20,7 +20,7 @@ const (
 	assets = "../assets"
 )
 
-// What is committed is what the sources give.
+// The committed assets are those that the sources give.
 func TestAssets(t *testing.T) {
 	made, _, err := build(web)
 	if err != nil {

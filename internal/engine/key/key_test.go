@@ -172,7 +172,7 @@ func FuzzNext(f *testing.F) {
 		if next != nil && bytes.Compare(k, next) >= 0 {
 			t.Errorf("%x begins with %x and is not below %x", k, prefix, next)
 		}
-		// Whatever is between is within the prefix, so the bound is the smallest.
+		// Every key in between has the prefix, so the bound is the smallest.
 		if !bytes.HasPrefix(tail, prefix) && bytes.Compare(tail, prefix) > 0 && (next == nil || bytes.Compare(tail, next) < 0) {
 			t.Errorf("%x is above %x, below %x, and does not begin with the prefix", tail, prefix, next)
 		}

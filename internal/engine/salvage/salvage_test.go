@@ -130,7 +130,7 @@ var losses = []loss{
 	}},
 }
 
-// Whatever rows are lost or outdated, the rest makes a store without findings, and it has every
+// If any rows are lost or outdated, the rest makes a store without findings, which has every
 // message whose rows were all saved. If a store lost nothing, nothing is missing. [DUR-36]
 func TestSalvage(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(5, 20, 20, 200)
@@ -436,8 +436,8 @@ func TestSalvageOfSchedules(t *testing.T) {
 	}
 }
 
-// What can be read of the answers to sends is kept, so that retries are recognized, also when the
-// state of their queue is lost. [AGAIN-4, DUR-36]
+// Readable answers to earlier sends are kept, so that retries are recognized, even if the state of
+// their queue is lost. [AGAIN-4, DUR-36]
 func TestSalvageOfRetries(t *testing.T) {
 	disk := &memoryDisk{store: kv.NewMemory()}
 	w := enginetest.NewWorld(enginetest.Variant{Disk: func() enginetest.Disk { return disk }})

@@ -215,8 +215,8 @@ func TestRefuseBlob(t *testing.T) {
 	}
 }
 
-// Whatever bit of a blob file is flipped, no other value is read: it is refused when it is opened
-// or read, by one sentence that names the file, and a reader finds it also where no row is.
+// If any bit of a blob file is flipped, no wrong value is read: the file is refused when it is
+// opened or read, with one sentence that names it, and a reader finds it even where no row is.
 // [DUR-12, DUR-29]
 func TestFlippedBitInBlob(t *testing.T) {
 	site := newBlobSite(t)
@@ -397,8 +397,8 @@ func TestBlobsInElderStore(t *testing.T) {
 	}
 }
 
-// What deletes and purges free of blob files goes back to the disk, also when nothing is written
-// afterwards.
+// Space that deletes and purges free in blob files goes back to the disk, even if nothing is
+// written afterwards.
 func TestBlobsGiveRoomBack(t *testing.T) {
 	for _, purge := range []bool{false, true} {
 		disk := vfs.NewMem()

@@ -164,7 +164,7 @@ func TestCheckpointOfGrowingLog(t *testing.T) {
 	mustClose(t, s)
 }
 
-// What a checkpoint has left that was cut short is gone after a start.
+// A start removes the remains of an interrupted checkpoint.
 func TestCheckpointLeft(t *testing.T) {
 	disk := vfs.NewMem()
 	s := mustOpen(t, small(disk, "data", mustNotFail(t)))
@@ -205,8 +205,8 @@ func TestCheckpointWithoutRoom(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Whatever operation on a checkpoint fails, that is an error of the checkpoint: the store goes on,
-// and the next checkpoint is made.
+// A failed operation on a checkpoint is an error of the checkpoint alone: the store continues, and
+// the next checkpoint succeeds.
 func TestCheckpointFaults(t *testing.T) {
 	failed := 0
 	for k := int64(1); ; k++ {

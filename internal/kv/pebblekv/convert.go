@@ -30,7 +30,7 @@ type Converted struct {
 const beforeCluster = ".before-cluster"
 
 // ErrKept reports that the directory still has what an earlier conversion has kept.
-var ErrKept = errors.New("the store of before an earlier conversion is still there")
+var ErrKept = errors.New("the store from before an earlier conversion is still there")
 
 // Convert converts the store in o.Dir. The rows and their chain of commits stay what they are. The
 // store is kept as "store.before-cluster", with its witness, and shares its tables with the State

@@ -85,8 +85,8 @@ func (d *faultyDisk) script(h *kvtest.History, seed uint64) error {
 	})
 }
 
-// Whatever fails, and whatever of it reached the disk: after the power is cut as well, everything
-// confirmed is there. [DUR-13]
+// After any failure, with any part of it on disk, and after a power cut too, everything confirmed
+// is there. [DUR-13]
 func TestFaults(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 12))

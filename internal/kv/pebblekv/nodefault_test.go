@@ -19,8 +19,8 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// What a node of a cluster says when its files are damaged names the replacement of the node, and
-// offers no loss to accept.
+// A node of a cluster whose files are damaged suggests replacing the node, and offers no loss to
+// accept.
 func TestNodeDamageSays(t *testing.T) {
 	fs := vfs.NewMem()
 	log, err := OpenLog(small(fs, "/data/raft", mustNotFail(t)))
@@ -63,7 +63,7 @@ func TestNodeDamageSays(t *testing.T) {
 	}
 }
 
-// With a bit flipped in a table of a state, whatever is read is what was written, or Fatal ends the
+// With a bit flipped in a table of a state, a read returns what was written, or Fatal ends the
 // program with the sentence for a node.
 func TestFlippedBitInState(t *testing.T) {
 	rng := proof.Random(t)
@@ -141,9 +141,9 @@ func readRows(t *testing.T, disk vfs.FS, fatal func(error)) error {
 	return s.Close()
 }
 
-// Whatever operation of the disk fails while entries are applied, flushed and copied, the program
-// ends with a sentence or is unharmed, and after a power cut the rows are those of the position:
-// none that a flush has waited for is missing.
+// If any operation of the disk fails while entries are applied, flushed and copied, the program
+// ends with a sentence or is unharmed. After a power cut the rows are those of the position: none
+// that a flush has waited for is missing.
 func TestStateFaults(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 14))

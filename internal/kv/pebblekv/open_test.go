@@ -263,8 +263,7 @@ func TestRefuseWitness(t *testing.T) {
 	})
 }
 
-// What looks to Pebble like a new directory, and would be cleared by it, is refused and not
-// touched.
+// A directory that Pebble would take for a new one, and clear, is refused and not touched.
 func TestRefuseHollow(t *testing.T) {
 	remove := func(t *testing.T, o Options, prefix string) {
 		names, err := o.FS.List("data/store")
@@ -366,8 +365,8 @@ func TestRefuseHole(t *testing.T) {
 	refuse(t, healthy, ErrDamaged, "commits after commit")
 }
 
-// What the operating system says is not damage, be it returned before Pebble begins or reported
-// after.
+// An error of the operating system is not damage, whether it is returned before Pebble begins or
+// reported later.
 func TestRefuseErrno(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EACCES} {
 		for _, kind := range []errorfs.OpKind{errorfs.OpMkdirAll, errorfs.OpLock, errorfs.OpList, errorfs.OpCreate} {

@@ -76,7 +76,7 @@ func TestMemFS(t *testing.T) {
 	})
 }
 
-// What is confirmed survives, and no wait function returns once the log cannot be synced. [DUR-13]
+// Confirmed commits survive, and no wait function returns once the log cannot be synced. [DUR-13]
 func TestDurable(t *testing.T) {
 	kvtest.RunDurable(t, func(testing.TB) kvtest.Machine { return newMachine() })
 }

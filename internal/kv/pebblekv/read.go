@@ -288,7 +288,7 @@ func (r *Reader) Close() error {
 type unwritable struct{ vfs.FS }
 
 func (unwritable) refuse(op, name string) error {
-	return &os.PathError{Op: op, Path: name, Err: errors.New("the store was opened to be read")}
+	return &os.PathError{Op: op, Path: name, Err: errors.New("the store is open for reading only")}
 }
 
 func (u unwritable) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, error) {

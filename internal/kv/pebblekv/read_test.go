@@ -133,7 +133,7 @@ func TestReaderFindsDamage(t *testing.T) {
 	}
 }
 
-// Whatever byte of a table is changed, its checksums tell, also where no row is read. [DUR-29]
+// The checksums of a table reveal a change of any byte, even where no row is read. [DUR-29]
 func TestReaderChecksTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 32))
 	files, _ := damageFixture(t, rng, true, 64<<10)

@@ -89,9 +89,9 @@ func TestReadDamagedSound(t *testing.T) {
 	}
 }
 
-// However a file is damaged, what is read are versions of rows that were written, everything
-// outside of what is said to be damaged is there, and a store that Open refuses for lack of rows is
-// said to lack some. [DUR-36]
+// However a file is damaged, the rows read are versions that were written, everything outside of
+// the reported damage is there, and if Open refuses a store for missing rows, some are reported as
+// missing. [DUR-36]
 func TestReadDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 41))
 	for _, f := range []fixture{

@@ -75,8 +75,8 @@ func TestStateUnderStore(t *testing.T) {
 	})
 }
 
-// After a power cut a state holds a prefix of what was applied, which it can name, and all that a
-// flush has waited for. The entries behind it bring it to where it was.
+// After a power cut, a state holds a prefix of the applied entries, whose end it can name, and
+// everything that a flush has waited for. The later entries bring it up to date.
 func TestStateCrashes(t *testing.T) {
 	rng := proof.Random(t)
 	for range 12 {
@@ -296,7 +296,7 @@ func TestStateCheckpoint(t *testing.T) {
 	}
 }
 
-// The bytes of the row stay what they are.
+// The encoding of the row does not change.
 func TestPositionBytes(t *testing.T) {
 	p := Position{Index: 0x0102030405060708, Term: 9,
 		Session: replica.Session([]byte("session-of-16-by"))}

@@ -60,8 +60,8 @@ func setRow(l *instantLog, key string) {
 	b.Force()
 }
 
-// A copy takes the place of the state once, whenever the power fails: what comes back is the old
-// state or the copy, and nothing is left beside it.
+// A copy replaces the state once, whenever the power fails: afterwards there is the old state or
+// the copy, and nothing beside it.
 func TestReplace(t *testing.T) {
 	from := mustOpenState(t, vfs.NewMem())
 	l := lead(from)
@@ -121,7 +121,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A copy waits for those that read the old state, who may read on, and holds up no others later.
+// A copy waits for readers of the old state, which may finish, and does not delay later ones.
 func TestReplaceWaitsForReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := mustOpenState(t, vfs.NewMem()), mustOpenState(t, vfs.NewMem())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The bytes of entries stay what they are: other nodes have written them.
+// The encoding of entries does not change: other nodes have written them.
 func TestEntryBytes(t *testing.T) {
 	session := Session([]byte("session-of-16-by"))
 	first := Mark{7, 0x1122334455667788}

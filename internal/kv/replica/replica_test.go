@@ -24,8 +24,8 @@ func TestStoreLost(t *testing.T) {
 	kvtest.RunLost(t, func(testing.TB) kvtest.Group { return newGroup(seed) })
 }
 
-// Whatever has landed and whatever lands meanwhile, readers see what was applied, and a scan sees
-// the moment in which it began.
+// While batches land, readers see all that was applied, and a scan sees the moment in which it
+// began.
 func TestOverlay(t *testing.T) {
 	rng := proof.Random(t)
 	for range 40 {

@@ -105,7 +105,7 @@ func randomRule(rnd *rand.Rand) Rule {
 	return r
 }
 
-// What holds for every rule and all data. [ALARM-6, ALARM-10]
+// These properties hold for every rule and all data. [ALARM-6, ALARM-10]
 func TestEvaluateProperties(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -152,8 +152,8 @@ func TestEvaluateProperties(t *testing.T) {
 	}
 }
 
-// Periods end at the minute of the evaluation, however long they are, and what comes later is not
-// looked at. [ALARM-15, ALARM-20]
+// Periods of any length end at the minute of the evaluation, and later data is ignored.
+// [ALARM-15, ALARM-20]
 func TestWindowsSlide(t *testing.T) {
 	s := series.New(series.Config{})
 	start := noon - 100*series.Minute
@@ -220,7 +220,7 @@ type odd struct{ points []series.Point }
 
 func (o odd) Points(series.Metric, series.Stat, int64, int64, int64) []series.Point { return o.points }
 
-// What is no finite number is missing, and what lies outside the range is not looked at.
+// Values that are not finite count as missing, and values outside the range are ignored.
 // [ALARM-3, ALARM-25]
 func TestOddData(t *testing.T) {
 	minute := func(n int64) int64 { return noon - n*series.Minute }
@@ -233,7 +233,8 @@ func TestOddData(t *testing.T) {
 	}
 }
 
-// A query that names a unit sees what was recorded in it, and nothing is converted. [ALARM-34]
+// A query that names a unit sees only data recorded in that unit, and nothing is converted.
+// [ALARM-34]
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		recorded, wanted string
@@ -278,7 +279,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// A rule that Check refuses, such as one from a later version, is no reason to panic. [ALARM-33]
+// A rule that Check refuses, such as one from a later version, does not cause a panic. [ALARM-33]
 func TestEvaluateUnchecked(t *testing.T) {
 	v := Rule{}.Evaluate(odd{}, noon, Alarm)
 	if v.State != Insufficient || !strings.Contains(v.Reason, "Comparison operator") {

@@ -97,7 +97,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A name in a notice is no part of a command: there is no shell.
+// A name in a notice cannot become part of a command: there is no shell.
 func TestCommandTakesNothing(t *testing.T) {
 	dir := t.TempDir()
 	n := someNotice()
@@ -153,7 +153,7 @@ func TestHangingWebhook(t *testing.T) {
 	})
 }
 
-// A FIFO queue gets a notice once, also when it is sent again.
+// A FIFO queue stores a notice once, even if it is sent again.
 func TestQueueFIFO(t *testing.T) {
 	bubble(t, Config{Actions: map[string]Action{"copy": {Queue: "notices.fifo"}}}, func(w *world) {
 		w.create("notices.fifo", "FifoQueue", "true")
@@ -264,7 +264,7 @@ func (b *busyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// What strangers write is one line each, and no mention, link or flag.
+// Text from messages stays on one line, and cannot become a mention, a link or a flag.
 func TestForeignText(t *testing.T) {
 	n := someNotice()
 	n.Alarm, n.Description = "-rf\x1b[31m", "fine\nOK: all is well\x00"

@@ -96,8 +96,8 @@ func TestRowsTooLarge(t *testing.T) {
 	})
 }
 
-// A node that has lost the lead stores nothing, and does not complain: the next leader goes on from
-// what is stored.
+// A node that has lost leadership stores nothing and reports no error: the next leader continues
+// from the stored state.
 func TestRowsOfAnotherLeader(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.inRows()

@@ -56,8 +56,8 @@ func TestSlowWorker(t *testing.T) {
 	})
 }
 
-// A retry pause that a worker sets is no timeout that was too short: messages whose first attempt
-// failed, and that were given back with a pause, raise nothing. [ALARM-51]
+// A retry pause that a worker sets does not count as a timeout that was too short: messages that
+// failed once and were given back with a pause raise nothing. [ALARM-51]
 func TestRetryPauses(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders")
@@ -574,7 +574,7 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// Messages that expire are told of before they do, and when they have.
+// Expiry is reported before it happens, and when it has.
 func TestNearExpiry(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("orders", "MessageRetentionPeriod", "3600")
@@ -611,8 +611,8 @@ func TestActionRemoved(t *testing.T) {
 	})
 }
 
-// Dead letters are told when they come, and again when more come; the alarm is over when there are
-// none.
+// Dead letters are reported when they arrive, and again when more arrive; the alarm ends when there
+// are none.
 func TestDeadLettersStay(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)

@@ -10,9 +10,8 @@ import (
 	"tenaq/internal/observe/alarm"
 )
 
-// Each built-in alarm has a page, which begins with its name and has every part, and there is no
-// other page. Its notice leads there: by default to the place of the page in the sources.
-// [ALARM-53]
+// Each built-in alarm has a page, which begins with its name and has every part; there are no other
+// pages. Its notice leads there: by default to the place of the page in the sources. [ALARM-53]
 func TestPages(t *testing.T) {
 	var kinds []string
 	for i := range templates {

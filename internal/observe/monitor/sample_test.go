@@ -21,7 +21,7 @@ func (w *world) stat(namespace, name, queue string, stat series.Stat, minutes in
 	return points[0].Value
 }
 
-// What random clients do in each minute is what the metrics of that minute say. [METRIC-1]
+// The metrics of a minute match what random clients did in it. [METRIC-1]
 func TestCountsAreExact(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -83,7 +83,7 @@ func TestCountsAreExact(t *testing.T) {
 					t.Errorf("minute %d: %s of the sizes is %v, want %v", minute, stat, got, want)
 				}
 			}
-			// What is in the queue now was there at the end of the minute.
+			// The messages in the queue now were there at the end of the minute.
 			if got, want := w.stat(awsSQS, "ApproximateNumberOfMessagesVisible", "orders", series.Average, 1)+w.stat(awsSQS, nameInFlight, "orders", series.Average, 1),
 				waits(do(w, &engine.GetQueueAttributes{Queue: queueNamed("orders"), Names: []string{"All"}}).Attributes); got != want {
 				t.Errorf("minute %d: %v messages at its end, want %v", minute, got, want)
@@ -100,7 +100,7 @@ func waits(attributes map[string]string) float64 {
 	return visible + inFlight
 }
 
-// What is between two ends of minutes shows in the extremes, and not in the average. [METRIC-4]
+// A peak between two ends of minutes shows in the extremes, not in the average. [METRIC-4]
 func TestExtremesOfGauges(t *testing.T) {
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		w.create("orders")

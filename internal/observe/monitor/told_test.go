@@ -80,8 +80,8 @@ func TestRelay(t *testing.T) {
 	})
 }
 
-// Silence counts from the start of the server: what was told to the one before is not known, and is
-// not missed.
+// Silence counts from the start of the server: reports to the earlier server are unknown, and not
+// missed.
 func TestToldBeforeRestart(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.minutes(1)

@@ -198,7 +198,7 @@ func TestOldestMinutesGoFirst(t *testing.T) {
 	}
 }
 
-// Whatever characters names have, two metrics stay two.
+// Two metrics stay two, no matter which characters their names contain.
 func TestMetricsAreToldApart(t *testing.T) {
 	s := New(Config{})
 	all := []Metric{
@@ -279,7 +279,7 @@ func TestUnitIsTheFirst(t *testing.T) {
 	}
 }
 
-// What a caller does to its own slice afterwards is no business of the Store.
+// A caller may change its slice afterwards without changing the Store.
 func TestDimensionsAreCopied(t *testing.T) {
 	s, m := New(Config{}), Metric{Name: "M", Dimensions: []Dimension{{"Q", "1"}}}
 	put(t, s, m, 0, One(1))

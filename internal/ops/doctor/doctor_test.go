@@ -62,8 +62,7 @@ func TestCheckFsync(t *testing.T) {
 	expect(t, "interrupted", checkFsync(nil, nil), NotChecked, "interrupted")
 }
 
-// The file that is written to measure the disk is gone afterwards, and so is what an earlier run
-// has left.
+// The file that measures the disk is removed afterwards, and so are the remains of an earlier run.
 func TestMeasureFsync(t *testing.T) {
 	dir := t.TempDir()
 	old, new := filepath.Join(dir, "tenaq-doctor-1.tmp"), filepath.Join(dir, "tenaq-doctor-2.tmp")
@@ -361,7 +360,7 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// FuzzParseMetrics holds the parser to not breaking: what it reads may be anybody's.
+// FuzzParseMetrics checks that the parser survives any input: the endpoint may be another program.
 func FuzzParseMetrics(f *testing.F) {
 	f.Add([]byte("x{a=\"b\"} 1\n"))
 	f.Add([]byte("x{a=\"b\",} 1\nx{,} 2"))

@@ -67,8 +67,7 @@ const (
 
 var notFound = error(&types.QueueDoesNotExist{})
 
-// Each check of a queue finds what it is there for, and leaves alone what is well or does not
-// concern it.
+// Each check of a queue finds its problem, and accepts queues without it.
 func TestQueueChecks(t *testing.T) {
 	age := func(d time.Duration) *time.Duration { return &d }
 	with := func(q *Examined, change func(q *Examined)) *Examined { change(q); return q }
@@ -105,7 +104,7 @@ func TestQueueChecks(t *testing.T) {
 		{"handling time", testQueue("orders"), "", ""},
 		{"handling time", with(testQueue("orders"), func(q *Examined) { q.times = measuredAt(serverTimes, nil) }), NotChecked, "no work"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Problem, "p99 is 15 s to 1 min"},
-		// What is in a bucket is above its lower bound.
+		// A time in a bucket exceeds the lower bound of the bucket.
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "15"), func(q *Examined) { q.times = measuredAt(serverTimes, slow) }), Problem, "p99"},
 		{"handling time", with(testQueue("orders", "VisibilityTimeout", "10"), func(q *Examined) {
 			q.times = measuredAt(serverTimes, slow, counter("tenaq_requests_total", 1, "action", "ChangeMessageVisibilityBatch", "code", ""))

@@ -269,8 +269,8 @@ func TestSendsWhatWasRegistered(t *testing.T) {
 	})
 }
 
-// A message that was sent again has its time before it is sent once more, although the entry of the
-// work is as old as before: whoever sweeps every few minutes must not fill the queue.
+// A message that was sent again gets its time before it is sent once more, although the entry of
+// the work is as old as before: a sweep every few minutes must not fill the queue.
 func TestSendsOnceInAWhile(t *testing.T) {
 	sweepBubble(t, func(rig *sweepRig) {
 		rig.send("order-1", sqstest.None)
@@ -420,7 +420,7 @@ func TestFindsTheQueue(t *testing.T) {
 	})
 }
 
-// Queues whose names begin alike are told apart, and what is no registration is none.
+// Queues whose names begin alike are told apart, and other entries do not count as registrations.
 func TestRegisteredQueues(t *testing.T) {
 	store := recordstest.NewMemory()
 	for _, key := range []string{"claim/a", "send", "send/", "send/loose", "send/a/1", "send/a/2", "send/a-b/1", "send/a0/1", "send/b.fifo/x/y", "sends/c/1"} {

@@ -279,7 +279,7 @@ func TestWatchDeleted(t *testing.T) {
 	})
 }
 
-// With --once a look ends at once, or when what it is asked for is decided.
+// With --once, watch ends after one look, or once the requested alarms are decided.
 func TestWatchOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)

@@ -72,7 +72,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// Whatever byte is changed, it is noticed. [DUR-31]
+// A change of any byte is noticed. [DUR-31]
 func TestChanged(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -86,8 +86,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// Entries as a whole are where they were and what they were: none is gone, none is there twice or
-// in the place of another, and nothing stands behind the end, whatever it is. [DUR-31]
+// A missing, repeated, swapped or moved entry is noticed, and so is anything behind the end.
+// [DUR-31]
 func TestEntriesMoved(t *testing.T) {
 	b := write(t, fileOf("witness", "w"), fileOf("store/000001.sst", strings.Repeat("x", 3000)), fileOf("store/000002.sst", strings.Repeat("y", 3000)))
 	entries := entriesOf(t, b)

@@ -76,8 +76,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// However consumers come, in any time a rate allows what it says for that time, and one second's
-// worth or one message more. Consumers that wait until they are told get all of it. [EXT-13]
+// In any period, a rate allows what it says for that period, plus one second's worth or one
+// message, however consumers arrive. Consumers that wait to be served get all of it. [EXT-13]
 func TestRate(t *testing.T) {
 	random := proof.Random(t)
 	for range proof.Count(100, 1_000, 20_000, 200_000) {

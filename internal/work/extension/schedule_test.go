@@ -110,7 +110,7 @@ func TestScheduleMinuteByMinute(t *testing.T) {
 	}
 }
 
-// What the words mean, and what is rare. [SCHED-2]
+// The meaning of the words, and rare schedules. [SCHED-2]
 func TestScheduleTicks(t *testing.T) {
 	for _, tt := range []struct{ value, after, want, body string }{
 		{"@hourly", "2027-01-31T23:00:00Z", "2027-02-01T00:00:00Z", ""},

@@ -9,8 +9,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// What a worker counts can be read soon afterwards, whatever went wrong meanwhile, and is forgotten
-// when nothing more comes.
+// The counts of a worker can be read soon afterwards, despite failures in between, and are
+// forgotten when no more arrive.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &recordstest.Faulty{Store: recordstest.NewMemory(), Fault: recordstest.Script(map[int]recordstest.Fault{

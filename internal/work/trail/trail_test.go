@@ -35,7 +35,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What a later version wrote is still there after an older program has sent the message again.
+// Fields of a later version survive when an older program sends the message again.
 func TestUnknownFieldsStay(t *testing.T) {
 	got, err := parse("v=1&colour=blue&key=k&redrives=1")
 	if err != nil {

@@ -34,7 +34,8 @@ func answering(status int, ours bool, body string) *Client {
 	})}
 }
 
-// Only an answer with the header counts as one of tenaq. A server that is away is no other server.
+// Only an answer with the header counts as one of tenaq. A server that cannot be reached does not
+// count as another server.
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		status int

@@ -14,7 +14,7 @@ func perfect() *outcome {
 	return &outcome{Ours: true, Kills: 3, Report: &audit.Report{Acknowledged: least}, Silence: silenceMax, Ended: "0"}
 }
 
-// Each check fails for what it is about, and for nothing else.
+// Each check fails for the fault that it is about, and for no other.
 func TestRows(t *testing.T) {
 	if red := stage.Red(perfect().rows()); len(red) > 0 {
 		t.Fatalf("%q fail although all is well", red)

@@ -99,7 +99,7 @@ func TestCrewFinish(t *testing.T) {
 	}
 }
 
-// What must not fail ends the scenario and its goroutine; what waits for it ends too.
+// A failed must ends the scenario and its goroutine, and frees whatever waits for it.
 func TestMust(t *testing.T) {
 	c := newTestCrew(t)
 	want, after := errors.New("it fails"), false

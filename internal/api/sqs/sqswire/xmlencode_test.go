@@ -145,7 +145,7 @@ func TestErrorXML(t *testing.T) {
 	}
 }
 
-// What XML cannot hold is replaced, and the rest of the text stays. [XML-18]
+// Characters that XML forbids are replaced, and the rest of the text stays. [XML-18]
 func TestForbiddenCharacters(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\x00b\x1f":                       "a\uFFFDb\uFFFD",

@@ -25,7 +25,7 @@ const labels: Record<string, string> = { stuck: "stuck: no worker has it" };
 function State({ c }: { c: ClaimView }) {
   const over = c.state === "held" && !c.remainingMs;
   const kind = c.state === "completed" ? "good" : over || c.state === "parked" || c.state === "exhausted" || c.state === "unreadable" ? "bad" : c.state === "held" ? "busy" : c.state === "failed" ? "warn" : "idle";
-  return <Badge kind={kind}>{over ? "held, lease over" : c.state === "parked" ? "parked: awaits a decision" : c.state}</Badge>;
+  return <Badge kind={kind}>{over ? "held, lease expired" : c.state === "parked" ? "parked: awaits a decision" : c.state}</Badge>;
 }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

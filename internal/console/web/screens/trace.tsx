@@ -69,14 +69,14 @@ function Now({ t }: { t: Trace }) {
 
 function ClaimText({ c }: { c: Claim }) {
   const kind = c.state === "completed" ? "good" : c.state === "held" && !c.leaseOver ? "busy" : c.state === "released" ? "idle" : "bad";
-  return <Fragment><Badge kind={kind}>{c.leaseOver ? "held, lease over" : c.state}</Badge>{c.owner && <Fragment> by <T text={c.owner} /></Fragment>}
+  return <Fragment><Badge kind={kind}>{c.leaseOver ? "held, lease expired" : c.state}</Badge>{c.owner && <Fragment> by <T text={c.owner} /></Fragment>}
     {c.attempts > 1 && `, attempt ${c.attempts}`}{c.result !== undefined && <Fragment>, result <T text={c.result} /></Fragment>}{c.reason && <Fragment>: <T text={c.reason} /></Fragment>}</Fragment>;
 }
 
 const good = ["completed", "deleted"], bad = ["dead_lettered", "lease_over", "awaiting_decision", "send_failed", "failed", "exhausted", "expired", "removed"];
 const kindOf = (e: Event) => good.includes(e.what) ? "good" : bad.includes(e.what) || e.verdict === "poison" ? "bad" : "";
 
-const words: Partial<Record<Event["what"], string>> = { dead_lettered: "dead letter", awaiting_decision: "undecided", lease_over: "lease over", send_failed: "send failed" };
+const words: Partial<Record<Event["what"], string>> = { dead_lettered: "dead letter", awaiting_decision: "undecided", lease_over: "lease expired", send_failed: "send failed" };
 
 function One({ e }: { e: Event }) {
   void zone.value;
