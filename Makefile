@@ -72,7 +72,7 @@ test-short: vet ## what to run before each commit, at most 3 minutes
 # Installing is waiting for the network, most of the time, and checking is work.
 test: ## everything, as CI runs it
 	@$(MAKE) --no-print-directory -j2 format emulators vet staticcheck
-	@$(MAKE) --no-print-directory -j1 race whole cluster-short bench-short
+	@$(MAKE) --no-print-directory -j1 race whole bench-short
 
 check: format vet staticcheck ## the same without the race detector and the costly checks
 	$(PURE_GO) $(TEST) -shuffle=on $(LONGEST) ./...
@@ -143,14 +143,14 @@ race:
 	fi
 
 # Without the race detector every test that race does not run, or runs in a shorter form. The browser, the demos on
-# emulators and the clusters come last: they keep real time, which other tests would take from them. Demos mostly wait,
-# so they run beside the browser.
+# emulators and the clusters come last: they keep real time, which other tests would take from them. Demos and clusters
+# mostly wait, so they run one after the other beside the browser.
 whole: export TENAQ_EFFORT ?= test
 whole: export TENAQ_SEED ?= $(SEED)
 whole: build
 	$(BUILT) $(PURE_GO) $(TEST) $(ABREAST) -exec '"$(CURDIR)/test/longer"' -count=1 $(SHUFFLE) -timeout 20m \
 		$$($(GO) list $(LONGEST) $(LONGER) $(UNRACED) $(ALONE) | grep -v -e '/test/console$$' -e '/test/demo$$' -e '/test/cluster$$')
-	@$(MAKE) --no-print-directory -j2 browser demos
+	@$(MAKE) --no-print-directory -j2 browser demos cluster-short
 
 browser:
 	$(BUILT) $(PURE_GO) $(TEST) -count=1 -timeout 20m ./test/console

@@ -299,13 +299,14 @@ func (b *Broker) Run(ctx context.Context) error {
 	for ctx.Err() == nil && !b.isLost() {
 		select {
 		case <-b.wake:
-			if b.gathers() {
-				continue
-			}
 		case <-timer.C:
 		case <-b.lost:
 			continue
 		case <-ctx.Done():
+		}
+		if b.gathers() {
+			b.stepMeanwhile()
+			continue
 		}
 		if b.launch() {
 			b.commits <- b.turn()

@@ -49,13 +49,18 @@ const (
 	liveFor   = 100 * time.Millisecond
 )
 
-// keepHouse does what is due. Busy says that requests have come in.
-func (b *Broker) keepHouse(busy bool) {
+// stepLate is how long a step of a task that is due waits for a turn on its way to the disk. While
+// there is one, requests have to wait anyway; those of a turn that begins with a step wait for that
+// too. Where so many requests come that no turn waits for the one before it, steps are taken in
+// turns, or tasks would starve.
+const stepLate = 2 * time.Millisecond
+
+// keepHouse does what is due. Asked says that there are requests for the turn.
+func (b *Broker) keepHouse(asked bool) {
 	h, mono := &b.house, time.Now()
-	if busy {
+	if asked {
 		h.asked = mono
 	}
-	busy = mono.Sub(h.asked) < liveFor
 	if mono.Sub(h.stamped) >= stampEvery {
 		h.stamped = mono
 		if b.cfg.Confirm != nil || b.engine.HiddenUntil() > b.now-stampEvery.Milliseconds() {
@@ -73,19 +78,35 @@ func (b *Broker) keepHouse(busy bool) {
 			}
 		}
 	}
-	b.sweepRecords(busy, mono)
+	b.sweepRecords(mono.Sub(h.asked) < liveFor, mono)
 	b.sendTicks()
-	at, ok := b.engine.NextMove()
-	if ok && at <= b.now && !b.draining && !mono.Before(h.moveAfter) {
-		began, step := time.Now(), &engine.MoveStep{}
-		if busy {
-			step.Most = movesBeside
-		}
-		b.inform(step)
-		if now := time.Now(); busy {
-			h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
-		}
+	if !asked || mono.Sub(h.moveAfter) >= stepLate {
+		b.stepTask()
 	}
+}
+
+// stepTask advances the tasks by a step if one is due.
+func (b *Broker) stepTask() {
+	h, began := &b.house, time.Now()
+	at, ok := b.engine.NextMove()
+	if !ok || at > b.now || b.draining || began.Before(h.moveAfter) {
+		return
+	}
+	busy, step := began.Sub(h.asked) < liveFor, &engine.MoveStep{}
+	if busy {
+		step.Most = movesBeside
+	}
+	b.inform(step)
+	if now := time.Now(); busy {
+		h.moveAfter = now.Add((moveShare - 1) * now.Sub(began))
+	}
+}
+
+// stepMeanwhile advances the tasks by a step while a turn is on its way to the disk. What it writes
+// goes to the disk with the next turn, which begins when that one is there.
+func (b *Broker) stepMeanwhile() {
+	b.tick()
+	b.stepTask()
 }
 
 // sweepRecords removes expired records. They are already invisible, so it can wait for a second

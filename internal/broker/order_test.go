@@ -184,6 +184,38 @@ func TestGathered(t *testing.T) {
 	})
 }
 
+// A step of a task that falls due while a turn is on its way to the disk is taken meanwhile, and
+// goes to the disk with the next turn: it delays no request, and needs no commit of its own.
+func TestStepMeanwhile(t *testing.T) {
+	gated(t, func(t *testing.T, r *rig, g *gate) {
+		r.create("dead")
+		r.create("jobs", "RedrivePolicy", `{"deadLetterTargetArn":"arn:aws:sqs:elsewhere:000000000000:dead","maxReceiveCount":3}`)
+		for range 10 {
+			r.send("dead", "hello")
+		}
+		r.do(&engine.StartMessageMoveTask{Account: "000000000000",
+			Source:      text("arn:aws:sqs:elsewhere:000000000000:dead"),
+			Destination: text("arn:aws:sqs:elsewhere:000000000000:jobs"), Rate: number(1)})
+		moved, before := r.moved(), g.forces()
+		g.close()
+		first := r.begin(sendOp("orders", "first"))
+		time.Sleep(1500 * time.Millisecond) // a message is due every second
+		gathered := r.begin(sendOp("orders", "gathered"))
+		if got := g.forces() - before; got != 1 {
+			t.Fatalf("%d turns are in flight, want the one of the first send", got)
+		}
+		g.open()
+		<-first.done
+		<-gathered.done
+		if got := g.forces() - before; got != 2 {
+			t.Errorf("two sends and a step took %d commits, want 2", got)
+		}
+		if got := r.moved() - moved; got != 1 {
+			t.Errorf("the task has moved %d messages meanwhile, want 1", got)
+		}
+	})
+}
+
 // A turn takes at most TurnMax requests. What it leaves is taken by the next, without being asked.
 func TestTurnMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

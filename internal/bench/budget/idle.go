@@ -111,7 +111,7 @@ func measureDue(ctx context.Context, e *env) ([]measure, error) {
 		return nil, err
 	}
 	n := e.count(1_000_000, 20_000)
-	due := time.Now().Add(e.seconds(240, 15)).Truncate(time.Second).Add(time.Second)
+	due := time.Now().Add(e.seconds(240, 9)).Truncate(time.Second).Add(time.Second)
 	began := time.Now()
 	if err := e.delay(ctx, url, n, due); err != nil {
 		return nil, err

@@ -95,8 +95,8 @@ func folder() string {
 }
 
 // Count returns how often to try: one of its arguments by name, or a multiple of normal. The effort
-// of make test is the geometric mean of normal and hard. It is never less than normal, at which
-// each mutant dies.
+// of make test is the geometric mean of normal and hard, and at most twice normal. It is never less
+// than normal, at which each mutant dies.
 func Count(short, normal, hard, long int) int {
 	switch e := effort(); e {
 	case "short":
@@ -104,7 +104,7 @@ func Count(short, normal, hard, long int) int {
 	case "normal":
 		return normal
 	case "test":
-		return int(math.Sqrt(float64(normal) * float64(hard)))
+		return min(int(math.Sqrt(float64(normal)*float64(hard))), 2*normal)
 	case "hard":
 		return hard
 	case "long":

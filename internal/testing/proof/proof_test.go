@@ -25,7 +25,7 @@ func TestSeed(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	for effort, want := range map[string]int{"short": 1, "normal": 20, "test": 77, "hard": 300,
+	for effort, want := range map[string]int{"short": 1, "normal": 20, "test": 40, "hard": 300,
 		"long": 4000, "2.5": 50, "0.01": 1} {
 		t.Setenv("TENAQ_EFFORT", effort)
 		if got := Count(1, 20, 300, 4000); got != want {
