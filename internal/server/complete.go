@@ -72,6 +72,9 @@ func (c *Config) completeConsole(loopback bool) error {
 		c.Console = "off"
 		if loopback {
 			c.Console = "on"
+		} else if c.Credentials != nil && c.Credentials.Proxy() != nil { // [CONSOLE-20]
+			return configError("the credentials file lets users of a proxy in, but on %s the console is off: "+
+				"set --console to on or an address, or to off if that is meant", c.Listen)
 		}
 	case "on", "off":
 	default:

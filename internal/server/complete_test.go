@@ -36,6 +36,8 @@ func TestCompleteDefaults(t *testing.T) {
 }
 
 func TestCompleteRefuses(t *testing.T) {
+	proxied := keysOf(t, `{"credentials": [{"id": "TQOPS00001", "secret": "0123456789abcdef", "allow": ["*"]}],
+		"proxy": {"user-header": "X-Forwarded-Email", "peers": ["127.0.0.1"], "rules": [{"user": "*", "key": "TQOPS00001"}]}}`)
 	for _, test := range []struct {
 		name   string
 		config Config
@@ -54,6 +56,12 @@ func TestCompleteRefuses(t *testing.T) {
 		{"public URL without a host", Config{DataDir: "d", PublicURL: "https:///x"}, "--public-url"},
 		{"public URL with a query", Config{DataDir: "d", PublicURL: "https://queue.example.com/?a=b"}, "--public-url"},
 		{"public URL with a path", Config{DataDir: "d", PublicURL: "https://queue.example.com/sqs/"}, ""},
+
+		// [CONSOLE-20]
+		{"a proxy, no console", Config{DataDir: "d", Listen: "0.0.0.0:9324", Credentials: proxied}, "set --console to on"},
+		{"a proxy, a console", Config{DataDir: "d", Listen: "0.0.0.0:9324", Credentials: proxied, Console: "on"}, ""},
+		{"a proxy, surely no console", Config{DataDir: "d", Listen: "0.0.0.0:9324", Credentials: proxied, Console: "off"}, ""},
+		{"a proxy on this machine", Config{DataDir: "d", Credentials: proxied}, ""},
 
 		// [AUTH-1]
 		{"everybody", Config{DataDir: "d", Listen: "0.0.0.0:9324"}, "--allow-unauthenticated"},

@@ -96,7 +96,7 @@ func TestConsoleSettings(t *testing.T) {
 	} {
 		c := Config{Listen: test.listen, Console: test.console, DataDir: "d", AllowUnauthenticated: test.open}
 		if test.keys {
-			c.Credentials = &credentials.Set{}
+			c.Credentials = keysOf(t, `{"credentials": [{"id": "TQOPS00001", "secret": "0123456789abcdef", "allow": ["*"]}]}`)
 		}
 		err := c.complete()
 		if (err == nil) != (test.want != "") || err == nil && c.Console != test.want {

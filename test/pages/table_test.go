@@ -113,7 +113,8 @@ until [ "$(cat node-2.log node-3.log | grep -c "not in the cluster yet")" = 2 ];
 			"before.tar  ", "before.tar; stop  ", " ...\n", "\n"}},
 
 	{name: "docs/console.md", before: "ssh() { :; }", at: []step{
-		{text: "ssh", not: "it needs another machine"}}},
+		{text: "ssh", not: "it needs another machine"},
+		{text: "oauth2-proxy --", not: "it needs an account at Google"}}},
 
 	{name: "docs/extensions.md", before: `
 tenaq serve

@@ -179,7 +179,7 @@ func openCredentials(
 	c *settings.Configuration, getenv func(string) string,
 ) (*credentials.Set, error) {
 	keys := credentials.Config{File: c.CredentialsFile, Account: c.Account,
-		Actions: server.Actions()}
+		Actions: server.Actions(), TLS: c.TLSCert != ""}
 	keys.Environment(func(name string) string {
 		if name == "TENAQ_CREDENTIALS" {
 			return "" // a setting

@@ -150,6 +150,39 @@ func TestRefusedHere(t *testing.T) {
 	}
 }
 
+// The leader judges the header of a proxy by the address of the peer that the other node is
+// connected to, which no client can forge. [CONSOLE-19]
+func TestProxyHeader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(path, []byte(`{"credentials": [{"id": "TQOPS00001", "secret": "the-secret-of-the-operators", "allow": ["*"]}],
+		"proxy": {"user-header": "X-Forwarded-Email", "peers": ["10.1.2.3"], "rules": [{"user": "*", "key": "TQOPS00001"}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := credentials.Open(credentials.Config{File: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inRig(t, setup{door: auth.Config{Credentials: keys, Sessions: true}}, func(r *rig) {
+		request := strings.TrimSuffix(get("GET", "/v1"), "\r\n") + "Sec-Fetch-Site: same-origin\r\nX-Forwarded-Email: ann@example.com\r\n"
+		for peer, want := range map[string]int{"10.1.2.3": 200, "192.0.2.1": 400} {
+			r.here.from = &net.TCPAddr{IP: net.ParseIP(peer), Port: 5000}
+			before := r.forwarded.Load()
+			a := r.ask(r.here, request+"Tenaq-Client: 10.1.2.3:5000\r\n\r\n")
+			if a.StatusCode != want || want == 200 && !strings.Contains(a.body, `"proxyUser":"ann@example.com"`) {
+				t.Errorf("from %s: got %d %s, want %d", peer, a.StatusCode, a.body, want)
+			}
+			if n := r.forwarded.Load() - before; (n > 0) != (want == 200) {
+				t.Errorf("from %s: the leader was asked %d times", peer, n)
+			}
+		}
+		// whatever the other node has let through
+		r.there.from = &net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 5000}
+		if a := r.ask(r.there, request+"Tenaq-Client: 192.0.2.1:5000\r\n\r\n"); a.StatusCode != 400 || !strings.Contains(a.body, "came from 192.0.2.1") {
+			t.Errorf("the leader says %d %s of a client that is no proxy", a.StatusCode, a.body)
+		}
+	})
+}
+
 // checkFailure holds the response to an error to the form of its protocol.
 func checkFailure(t *testing.T, name string, a reply, status int, kind, failure string) {
 	t.Helper()

@@ -40,7 +40,16 @@ type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
+	from   net.Addr // of clients; nil for that of a pipe
 }
+
+// A pipe has the address of a client.
+type pipe struct {
+	net.Conn
+	from net.Addr
+}
+
+func (p pipe) RemoteAddr() net.Addr { return p.from }
 
 func newPipes() *pipes {
 	return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -60,6 +69,9 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 
 func (p *pipes) dial() (net.Conn, error) {
 	client, server := net.Pipe()
+	if p.from != nil {
+		server = pipe{server, p.from}
+	}
 	select {
 	case p.conns <- server:
 		return client, nil

@@ -31,6 +31,8 @@ type caller struct {
 	Expires *time.Time `json:"expires,omitempty" doc:"when the key ends"`
 	Token   bool       `json:"token" doc:"whether a bearer token stands for the key"`
 	Session bool       `json:"session" doc:"whether the session of a page stands for the key"`
+
+	ProxyUser string `json:"proxyUser,omitempty" doc:"user of a proxy who acts as the key"`
 }
 
 // describe answers GET /v1.
@@ -38,7 +40,8 @@ func (c *call) describe(none) (description, error) {
 	d := description{Server: "tenaq", Version: c.cfg.Version, API: apiVersion,
 		Now: time.Now().UTC().Truncate(time.Millisecond),
 		Caller: caller{Account: c.principal.Account(), ARN: c.principal.ARN(),
-			Token: c.principal.Token(), Session: c.hasSession()},
+			Token: c.principal.Token(), Session: c.hasSession(),
+			ProxyUser: c.principal.ProxyUser()},
 		Features: []string{}, Allowed: []string{},
 	}
 	if id, user, expires, ok := c.principal.Key(); ok {

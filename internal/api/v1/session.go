@@ -48,6 +48,10 @@ type signOutIn struct {
 
 // signOut answers DELETE /v1/session.
 func (c *call) signOut(in signOutIn) (none, error) {
+	if c.principal.ProxyUser() != "" { // the sessions of the key are of others [CONSOLE-21]
+		return none{}, &Error{http.StatusBadRequest, "NoSession",
+			"The proxy has signed you in, so there is no session to end here: sign out at the proxy."}
+	}
 	c.cfg.Door.EndSession(c.w, c.request, c.principal, in.All)
 	return none{}, nil
 }

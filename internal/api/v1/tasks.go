@@ -197,10 +197,21 @@ func (c *call) allowTo(queue string) error {
 	return c.cfg.Policies.AllowReturn(c.principal, c.request, c.do)
 }
 
-// by is who asks, for the action log.
+// by is who asks, for the action log: the name of a key, and behind it in parentheses the user that
+// a proxy named. No key has a space in its name. [CONSOLE-21]
 func (c *call) by() string {
 	id, user, _, _ := c.principal.Key()
-	return cmp.Or(user, id, "unsigned")
+	by := cmp.Or(user, id, "unsigned")
+	if person := c.principal.ProxyUser(); person != "" {
+		by += " (" + person + ")"
+	}
+	return by
+}
+
+// proxyUserOf returns the user in what by has returned; empty for none.
+func proxyUserOf(by string) string {
+	_, user, _ := strings.Cut(strings.TrimSuffix(by, ")"), " (")
+	return user
 }
 
 type tasksIn struct {
@@ -467,10 +478,12 @@ type actionsIn struct {
 type action struct {
 	Number uint64    `json:"number"`
 	At     time.Time `json:"at"`
-	By     string    `json:"by"`
+	By     string    `json:"by" doc:"name of the key, and the proxyUser in parentheses"`
 	Action string    `json:"action"`
 	About  string    `json:"about" doc:"a task or a queue"`
 	Text   string    `json:"text,omitempty"`
+
+	ProxyUser string `json:"proxyUser,omitempty" doc:"user of a proxy who acted as the key"`
 }
 
 // An actionList is a page of GET /v1/actions, the latest action first.
@@ -489,7 +502,7 @@ func (c *call) actions(in actionsIn) (actionList, error) {
 	}
 	for _, a := range op.Actions {
 		list.Actions = append(list.Actions, action{a.Number, *timeOf(a.At), a.By, a.Name, a.About,
-			strings.TrimSpace(a.Text)})
+			strings.TrimSpace(a.Text), proxyUserOf(a.By)})
 	}
 	list.Next = op.Next
 	return list, nil

@@ -6,6 +6,7 @@ export interface Action {
   at: string;
   by: string;
   number: number;
+  proxyUser?: string;
   text?: string;
 }
 
@@ -68,6 +69,7 @@ export interface Caller {
   arn: string;
   expires?: string;
   key?: string;
+  proxyUser?: string;
   session: boolean;
   token: boolean;
   user?: string;

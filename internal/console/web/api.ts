@@ -43,8 +43,8 @@ export async function request(path: string, query?: Query, init: RequestInit = {
   try {
     problem = await response.json();
   } catch { /* a proxy answered */ }
-  const text = problem.message ?? `The server answered ${response.status}.`;
-  if (problem.code === "SessionEnded" || problem.code === "MissingAuthenticationToken") signedOut(text);
+  const text = problem.message ?? `The server answered ${response.status}: reload the page.`;
+  if (response.status === 401 || /^(Missing|Proxy)/.test(problem.code ?? "")) signedOut(text);
   throw new Failed(response.status, problem.code ?? "", text);
 }
 

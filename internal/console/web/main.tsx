@@ -93,12 +93,12 @@ function Connection() {
 
 // Account names the key that the page uses, so that a foreign session is noticed.
 function Account() {
-  const d = server.value!;
+  const d = server.value!, person = d.caller.proxyUser;
   const out = (all: boolean) => void signOut(all).catch(() => {});
-  return <details class="account"><summary><T text={d.caller.user ?? d.caller.key ?? ""} /></summary>
+  return <details class="account"><summary><T text={person ?? d.caller.user ?? d.caller.key ?? ""} /></summary>
     <div class="menu"><p class="dim">Key <T text={d.caller.key ?? ""} />{d.ends && <Fragment>, until {clock(d.ends)}</Fragment>}</p>
-      <button type="button" class="small" onClick={() => out(false)}>Sign out</button>
-      <button type="button" class="small" onClick={() => out(true)}>Sign out everywhere</button></div></details>;
+      {person ? <p>A proxy has signed you in. Sign out there.</p> : <Fragment><button type="button" class="small" onClick={() => out(false)}>Sign out</button>
+        <button type="button" class="small" onClick={() => out(true)}>Sign out everywhere</button></Fragment>}</div></details>;
 }
 
 const nextScheme: Record<string, string> = { auto: "light", light: "dark", dark: "auto" };

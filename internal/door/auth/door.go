@@ -11,7 +11,10 @@
 //   - Only a Door makes a Principal, and only from a request that it has accepted.
 //   - A refusal does not reveal whether a queue of another account exists. [AUTH-20]
 //   - An unknown key costs the same work as a known one with the wrong signature. [AUTH-9, AUTH-34]
-//   - Sessions of pages and tokens are accepted for /v1 only. [V1-7, CONSOLE-10]
+//   - Sessions of pages, users of a proxy and tokens are accepted for /v1 only. [V1-7, CONSOLE-10,
+//     CONSOLE-19]
+//   - The header of a proxy is believed from the peers that the credentials file names, and from no
+//     other. [CONSOLE-19]
 //
 // It leaves signatures to sigv4, keys to credentials, the language of policies to policy, and the
 // form of an error response to its callers.
@@ -82,6 +85,7 @@ type Pending struct {
 	signed  *sigv4.Request // nil without credentials, and with one of those below
 	bearer  *bearer        // nil without a token
 	session *session       // nil without a session
+	proxied *proxied       // nil unless a proxy names the user
 	signIn  *signIn        // nil unless it begins a session
 }
 
@@ -163,6 +167,8 @@ func (p Pending) Finish(body []byte) (Principal, error) {
 		return p.door.verifyToken(p.bearer)
 	case p.session != nil:
 		return p.door.verifySession(p.session)
+	case p.proxied != nil:
+		return p.door.verifyProxied(p.proxied)
 	case p.signIn != nil:
 		return p.door.verifySignIn(p.signIn, body)
 	}

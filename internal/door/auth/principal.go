@@ -16,6 +16,7 @@ type Principal struct {
 	key         *credentials.Key // nil without credentials
 	token       bool             // a token stands for the key
 	session     *session         // that stands for the key; nil for none
+	proxied     *proxied         // a user of a proxy, who acts as the key; nil for none
 	signedIn    bool             // it has shown the secret, to begin a session
 	ends        time.Time        // of the token or the session
 }
@@ -45,6 +46,17 @@ func (p Principal) Token() bool { return p.token }
 // Session reports whether a session stands for the key, and when that ends at the latest.
 func (p Principal) Session() (ends time.Time, ok bool) { return p.ends, p.session != nil }
 
+// ProxyUser is the user that a proxy has named, who acts as the key; empty for none. [CONSOLE-21]
+func (p Principal) ProxyUser() string {
+	if p.proxied == nil {
+		return ""
+	}
+	return p.proxied.user
+}
+
+// isPage reports whether a page makes the request for a key.
+func (p Principal) isPage() bool { return p.session != nil || p.proxied != nil }
+
 // Key names the key of the principal and says when it ends, zero for never; ok is false without
 // credentials.
 func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
@@ -59,8 +71,8 @@ func (p Principal) Key() (id, user string, expires time.Time, ok bool) {
 func (p Principal) Allows(action string) bool { return p.key == nil || p.key.Allows(action) }
 
 // Renew returns a principal with the present rights of its key. It returns false if the key no
-// longer exists as it was, or has expired, or the token or session that stands for it has ended. It
-// is for what lasts longer than a request.
+// longer exists as it was, or has expired, or the token or session that stands for it has ended, or
+// the user of a proxy acts as another key. It is for what lasts longer than a request.
 func (d *Door) Renew(p Principal) (Principal, bool) {
 	if p.key == nil {
 		return p, true // without credentials
@@ -70,6 +82,10 @@ func (d *Door) Renew(p Principal) (Principal, bool) {
 		(key.Expires.IsZero() || now.Before(key.Expires)) &&
 		(p.ends.IsZero() || now.Before(p.ends)) &&
 		(p.session == nil || d.sessions.isOpen(p.session))
+	if p.proxied != nil {
+		now, err := d.verifyProxied(p.proxied)
+		ok = ok && err == nil && now.key.ID == p.key.ID
+	}
 	p.key = key
 	return p, ok
 }

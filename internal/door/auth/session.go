@@ -334,7 +334,7 @@ func (d *Door) EndSession(w http.ResponseWriter, r *http.Request, who Principal,
 // AllowChange refuses a change that a page makes where pages are read-only, and without keys one
 // that a page of another origin makes. [CONSOLE-11, CONSOLE-14]
 func (d *Door) AllowChange(who Principal, r *http.Request) error {
-	page := who.session != nil
+	page := who.isPage()
 	if who.key == nil {
 		if err := http.NewCrossOriginProtection().Check(r); err != nil {
 			return errElsewhere

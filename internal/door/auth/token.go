@@ -100,7 +100,7 @@ func (d *Door) NewToken(
 	switch {
 	case who.token:
 		return "", expires, denied("A token cannot make another one: sign the request with a key.")
-	case who.session != nil:
+	case who.isPage():
 		return "", expires, denied("A session cannot make a token: sign the request with a key.")
 	}
 	id := ""
@@ -120,10 +120,15 @@ func (d *Door) NewToken(
 }
 
 // AuthenticateV1 is Authenticate for /v1, where a request may carry a token instead of a signature,
-// or come from a page that has signed in or does so.
+// or come from a page that has signed in or does so, by itself or by a proxy.
 func (d *Door) AuthenticateV1(r *http.Request) (Pending, error) {
-	if d.cfg.Credentials != nil && d.cfg.Sessions && (IsSignIn(r) || IsSession(r)) {
-		return d.authenticatePage(r)
+	if d.cfg.Credentials != nil && d.cfg.Sessions {
+		if IsSignIn(r) || IsSession(r) {
+			return d.authenticatePage(r)
+		}
+		if proxy := d.proxyOf(r); proxy != nil {
+			return d.authenticateProxied(r, proxy)
+		}
 	}
 	b := bearerOf(r)
 	if b == nil || d.cfg.Credentials == nil {

@@ -18,6 +18,7 @@
 //   - A file is loaded completely or rejected. Anything in it that is not understood is an error
 //     with its line.
 //   - Files that other users could read are rejected.
+//   - A file that would let strangers name a user is rejected. [CONSOLE-20]
 //   - Nothing prints a secret: not fmt, not slog, not encoding/json, not an error.
 //
 // It leaves the verification of signatures to sigv4, and the decision about a request to auth.
@@ -50,6 +51,9 @@ type Config struct {
 	// Actions are all actions that there are, such as sqs:SendMessage. A pattern that allows none
 	// of them is refused as misspelt; when empty that is not checked.
 	Actions []string
+
+	// TLS says that the server has a certificate, so that a proxy may be outside private networks.
+	TLS bool
 }
 
 // Environment takes from the environment what cfg does not say yet: TENAQ_CREDENTIALS, the path of
@@ -97,9 +101,15 @@ func (k *Key) LogValue() slog.Value {
 // A Set is the keys there are. It may be used by any number of goroutines, also while it is
 // reloaded.
 type Set struct {
-	cfg  Config
-	keys atomic.Pointer[map[string]*Key]
-	own  atomic.Pointer[Key]
+	cfg Config
+	has atomic.Pointer[loaded]
+	own atomic.Pointer[Key]
+}
+
+// loaded is what was read together, so that what belongs together is used together.
+type loaded struct {
+	keys  map[string]*Key
+	proxy *Proxy // nil for none
 }
 
 // Open reads the keys. The set is nil when cfg names none. [AUTH-37]
@@ -113,21 +123,21 @@ func Open(cfg Config) (*Set, error) {
 		return nil, nil
 	}
 	s := &Set{cfg: cfg}
-	keys, err := s.read()
+	has, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	s.keys.Store(&keys)
+	s.has.Store(has)
 	return s, nil
 }
 
 // Reload reads the keys again. When there is anything wrong, those of before stay. [AUTH-39]
 func (s *Set) Reload() error {
-	keys, err := s.read()
+	has, err := s.read()
 	if err != nil {
 		return fmt.Errorf("%w; the earlier credentials stay in use", err)
 	}
-	s.keys.Store(&keys)
+	s.has.Store(has)
 	return nil
 }
 
@@ -145,15 +155,18 @@ func (s *Set) Find(id string) *Key {
 	if k := s.own.Load(); k != nil && k.ID == id {
 		return k
 	}
-	return (*s.keys.Load())[id]
+	return s.has.Load().keys[id]
 }
 
+// Proxy returns the proxy whose users may use the console; nil for none.
+func (s *Set) Proxy() *Proxy { return s.has.Load().proxy }
+
 // Len returns the number of keys.
-func (s *Set) Len() int { return len(*s.keys.Load()) }
+func (s *Set) Len() int { return len(s.has.Load().keys) }
 
 func (s *Set) String() string { return fmt.Sprintf("%d credentials", s.Len()) }
 
-func (s *Set) read() (map[string]*Key, error) {
+func (s *Set) read() (*loaded, error) {
 	if s.cfg.File != "" {
 		return readFile(s.cfg)
 	}
@@ -162,5 +175,5 @@ func (s *Set) read() (map[string]*Key, error) {
 	if err := k.check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w; both TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY must be set, or neither", err)
 	}
-	return map[string]*Key{k.ID: k}, nil
+	return &loaded{keys: map[string]*Key{k.ID: k}}, nil
 }

@@ -208,7 +208,7 @@ func TestEnvironment(t *testing.T) {
 		case err != nil:
 			got = err.Error()
 		case set != nil:
-			got = strings.Join(slices.Collect(maps.Keys(*set.keys.Load())), " ")
+			got = strings.Join(slices.Collect(maps.Keys(set.has.Load().keys)), " ")
 		}
 		if !strings.HasSuffix(got, test.want) || err != nil && strings.Contains(got, "canary") {
 			t.Errorf("%q, %q: got %q, want %q", test.file, test.id, got, test.want)
@@ -317,7 +317,7 @@ func TestNothingShowsASecret(t *testing.T) {
 	}
 	var all bytes.Buffer
 	for _, v := range []any{key.Secret, &key.Secret, key, *key, set, cfg, &cfg, []*Key{key}, []Key{*key}, map[string]Secret{"a": key.Secret},
-		inside{key.Secret, key, *key, cfg}, *set.keys.Load()} {
+		inside{key.Secret, key, *key, cfg}, set.has.Load().keys, *set.has.Load(), set.Proxy()} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p"} {
 			fmt.Fprintf(&all, verb+"\n", v)
 		}

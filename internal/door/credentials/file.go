@@ -66,26 +66,27 @@ func checkSecret(what string, s Secret) error {
 // A document is a credentials file that is being read, token by token and not into a struct: so
 // every error has its line, and a member that is unknown or given twice is an error.
 type document struct {
-	cfg  Config
-	text []byte
-	d    *json.Decoder
+	cfg    Config
+	source []byte
+	d      *json.Decoder
 
 	keys  map[string]*Key
 	lines map[string]int // of ids
+	proxy *Proxy         // nil for none
 }
 
-func readFile(cfg Config) (map[string]*Key, error) {
+func readFile(cfg Config) (*loaded, error) {
 	text, err := readPrivate(cfg.File)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	doc := &document{cfg: cfg, text: text, d: json.NewDecoder(bytes.NewReader(text)),
+	doc := &document{cfg: cfg, source: text, d: json.NewDecoder(bytes.NewReader(text)),
 		keys: map[string]*Key{}, lines: map[string]int{}}
 	doc.d.UseNumber()
 	if err := doc.read(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	return doc.keys, nil
+	return &loaded{doc.keys, doc.proxy}, nil
 }
 
 // at makes a complaint about a line.
@@ -94,7 +95,7 @@ func (doc *document) at(line int, format string, args ...any) error {
 }
 
 func (doc *document) lineOf(offset int64) int {
-	return 1 + bytes.Count(doc.text[:min(offset, int64(len(doc.text)))], []byte("\n"))
+	return 1 + bytes.Count(doc.source[:min(offset, int64(len(doc.source)))], []byte("\n"))
 }
 
 // line is that of the token that was read last.
@@ -153,17 +154,11 @@ func (doc *document) read() error {
 	if err := doc.expect('{', form); err != nil {
 		return err
 	}
-	err := doc.members([]string{"credentials"}, func(string) error {
-		if err := doc.expect('[', "credentials must be a list"); err != nil {
-			return err
+	err := doc.members([]string{"credentials", "proxy"}, func(name string) error {
+		if name == "proxy" {
+			return doc.readProxy()
 		}
-		for doc.d.More() {
-			if err := doc.readKey(); err != nil {
-				return err
-			}
-		}
-		_, err := doc.token() // ]
-		return err
+		return doc.list("credentials must be a list", doc.readKey)
 	})
 	if err != nil {
 		return err
@@ -174,7 +169,34 @@ func (doc *document) read() error {
 	if len(doc.keys) == 0 {
 		return doc.at(1, "the file has no credentials, so every request would be refused: add some, or run without the file")
 	}
-	return nil
+	return doc.completeProxy()
+}
+
+// list reads a list whose entries read reads.
+func (doc *document) list(form string, read func() error) error {
+	if err := doc.expect('[', form); err != nil {
+		return err
+	}
+	for doc.d.More() {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	_, err := doc.token() // ]
+	return err
+}
+
+// text reads a string that is not empty.
+func (doc *document) text(name string) (string, error) {
+	t, err := doc.token()
+	if err != nil {
+		return "", err
+	}
+	text, ok := t.(string)
+	if !ok || text == "" {
+		return "", doc.at(doc.line(), "%s must be a string that is not empty", name)
+	}
+	return text, nil
 }
 
 var keyMembers = []string{"id", "secret", "secret-file", "account", "name", "allow", "token",
@@ -192,16 +214,8 @@ func (doc *document) readKey() error {
 			k.allow, err = doc.readAllow()
 			return err
 		}
-		t, err := doc.token()
-		if err != nil {
-			return err
-		}
-		text, ok := t.(string)
-		if !ok || text == "" {
-			return doc.at(doc.line(), "%s must be a string that is not empty", name)
-		}
-		values[name] = text
-		return nil
+		values[name], err = doc.text(name)
+		return err
 	})
 	if err != nil {
 		return err
@@ -261,28 +275,25 @@ func (doc *document) fill(k *Key, values map[string]string) error {
 
 func (doc *document) readAllow() ([]string, error) {
 	const form = `allow must be a list of patterns, such as ["sqs:SendMessage", "sqs:Receive*"]`
-	if err := doc.expect('[', form); err != nil {
-		return nil, err
-	}
 	var patterns []string
-	for doc.d.More() {
+	err := doc.list(form, func() error {
 		t, err := doc.token()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		pattern, ok := t.(string)
 		if !ok {
-			return nil, doc.at(doc.line(), form)
+			return doc.at(doc.line(), form)
 		}
 		if err := checkPattern(pattern, doc.cfg.Actions); err != nil {
-			return nil, doc.at(doc.line(), "%v", err)
+			return doc.at(doc.line(), "%v", err)
 		}
 		patterns = append(patterns, strings.ToLower(pattern))
+		return nil
+	})
+	if err == nil && patterns == nil {
+		err = doc.at(doc.line(), form)
 	}
-	if patterns == nil {
-		return nil, doc.at(doc.line(), form)
-	}
-	_, err := doc.token() // ]
 	return patterns, err
 }
 

@@ -29,7 +29,7 @@ export function SignIn() {
   return <form class="signin" onSubmit={enter}>
     <h1>Sign in</h1>
     <p class="dim">This server requires an access key. In the console, you can do what the key allows.</p>
-    {(error || refused.value === "You have signed out." || refused.value.startsWith("The session")) && <p class={error ? "problem" : "dim"} role={error ? "alert" : "status"}><T text={error || refused.value} /></p>}
+    {(error || /^(The|You) /.test(refused.value)) && <p class={error ? "problem" : "dim"} role={error ? "alert" : "status"}><T text={error || refused.value} /></p>}
     <label class="field"><span>Access key id</span><input name="id" autocomplete="username" spellcheck={false} autocapitalize="off" required value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
     <label class="field"><span>Secret access key</span><input name="secret" type="password" autocomplete="current-password" required value={secret} onInput={(e) => setSecret(e.currentTarget.value)} /></label>
     <details><summary>The key is temporary</summary><label class="field"><span>Session token</span><input name="token" type="password" autocomplete="off" value={token} onInput={(e) => setToken(e.currentTarget.value)} /></label></details>
