@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,7 @@ func manPages(cmd *cobra.Command) map[string]string {
 		if !sub.IsAvailableCommand() {
 			continue
 		}
-		for name, page := range manPages(sub) {
-			pages[name] = page
-		}
+		maps.Copy(pages, manPages(sub))
 	}
 	return pages
 }

@@ -24,7 +24,7 @@ var may = map[string][]string{
 	"internal/work/backoff":    {},
 	"internal/server/backup":   {},
 	"redrive/breaker":          {},
-	"internal/child":           {"internal/cluster"},
+	"internal/child":           {"internal/cluster", "internal/work/backoff"},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/cluster":         {},
@@ -187,7 +187,7 @@ var may = map[string][]string{
 
 	// Other people's servers, for tests, and the program itself.
 	"internal/testing/built":      {},
-	"internal/testing/faultproxy": {},
+	"internal/testing/faultproxy": {"internal/work/backoff"},
 	"internal/testing/sqstest":    {"queuetest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/mototest":   {"internal/testing/proof"},
@@ -195,7 +195,8 @@ var may = map[string][]string{
 
 	// Benchmarks of servers through their API, and of the engine beside them.
 	"internal/bench": {
-		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/backoff", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
+		"golang.org/x/sync/errgroup",
 	},
 	"internal/bench/peers": {"internal/bench", "internal/cli", "github.com/jackc/pgx/v5", "github.com/rabbitmq/amqp091-go"},
 	"internal/bench/budget": {
@@ -217,11 +218,11 @@ var may = map[string][]string{
 	},
 
 	// Tests and demos disturb and judge a server with these, through its API.
-	"internal/testing/audit/load": {"internal/testing/audit", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
+	"internal/testing/audit/load": {"internal/testing/audit", "internal/work/backoff", "github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."},
 
 	// Shared by commands, and by a server and the commands.
 	"internal/cli": {
-		"internal/observe/metric", "internal/work/sqslimits", "internal/work/v1client", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
+		"internal/observe/metric", "internal/work/backoff", "internal/work/sqslimits", "internal/work/v1client", "internal/observe/monitor", "internal/server", "claims", "offload", "records", "records/...", "producer",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
 	},

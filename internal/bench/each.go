@@ -1,10 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Each makes n requests of one action on a few connections, and returns when all have succeeded or
@@ -44,18 +47,12 @@ func Each(
 // parallel runs work n times at the same time, and returns the first error. All of it ends early
 // when ctx ends or one fails.
 func parallel(ctx context.Context, n int, work func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
+	group, working := errgroup.WithContext(ctx)
 	for range n {
-		wg.Go(func() {
-			if err := work(ctx); err != nil {
-				cancel(err)
-			}
-		})
+		group.Go(func() error { return work(working) })
 	}
-	wg.Wait()
-	return context.Cause(ctx)
+	err := group.Wait()
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // oneByOne serializes the calls of a progress function.

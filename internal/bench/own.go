@@ -102,9 +102,9 @@ func (o *Servers) Baseline(ctx context.Context, w Work) (Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.Executable()
+	program, err := o.prepare()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, err
 	}
 	o.noop = exec.Command(program, "bench", "baseline")
 	o.noop.Stdin = bytes.NewReader(told)

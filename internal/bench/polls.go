@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/internal/work/sqslimits"
 )
 
@@ -57,12 +57,7 @@ func poll(ctx context.Context, c *conn, r *request) error {
 	case nil:
 		return nil
 	case errThrottled: // thousands that begin at once may be too many
-		pause := time.NewTimer(throttledPause)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, throttledPause)
 		return nil
 	default:
 		return fmt.Errorf("long poll: %w", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"tenaq/internal/cluster"
+	"tenaq/internal/work/backoff"
 )
 
 // Times that nodes are given, on a machine that is busy with other things.
@@ -204,7 +205,7 @@ func first(
 	found := make(chan *Node, len(c.Nodes))
 	for _, n := range c.Nodes {
 		go func() {
-			for ; ctx.Err() == nil; pause(ctx, 10*time.Millisecond) {
+			for ; ctx.Err() == nil; _ = backoff.Sleep(ctx, 10*time.Millisecond) {
 				if so(ctx, n) {
 					found <- n
 					return
@@ -233,7 +234,7 @@ func (c *Cluster) Await(
 		if s, err = leader.Status(ctx); err == nil && so(s) {
 			return s, nil
 		}
-		pause(ctx, 50*time.Millisecond)
+		_ = backoff.Sleep(ctx, 50*time.Millisecond)
 	}
 	text, _ := json.Marshal(s) // plain values
 	return s, errors.Join(fmt.Errorf("%s: not so after %v: %s", what, awaitMax, text), err,
@@ -343,10 +344,3 @@ func ask(ctx context.Context, method, url, target, body string) ([]byte, error) 
 var client = &http.Client{Transport: &http.Transport{
 	DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: askMax}).DialContext,
 }}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

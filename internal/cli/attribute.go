@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,9 +218,7 @@ func ImpliedAttributes(name string, attributes map[string]string) map[string]str
 		return attributes
 	}
 	with := map[string]string{"FifoQueue": "true"}
-	for k, v := range attributes {
-		with[k] = v
-	}
+	maps.Copy(with, attributes)
 	return with
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,12 +69,7 @@ func (l *Ledger) Each(
 		if err != nil {
 			return fmt.Errorf("%w (in %s)", err, l.Store.Place)
 		}
-		for _, e := range entries {
-			if visit(e) {
-				return nil
-			}
-		}
-		if len(entries) < ListBatch {
+		if slices.ContainsFunc(entries, visit) || len(entries) < ListBatch {
 			return nil
 		}
 		after = entries[len(entries)-1].Key

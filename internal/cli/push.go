@@ -70,10 +70,8 @@ func (p *pusher) run(ctx context.Context) {
 			complained = true
 			p.logger.Info("the endpoint accepts no metrics, so it cannot raise alarms about this process", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if Pause(ctx, pushEvery); ctx.Err() != nil {
 			return
-		case <-time.After(pushEvery):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tenaq/internal/work/backoff"
 	"tenaq/records"
 )
 
@@ -56,12 +57,8 @@ func OneIf(is bool) float64 {
 	return 0
 }
 
-func Pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
 
 // FirstWords cuts what is too long for a column.
 func FirstWords(text string, most int) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tenaq/docs/alarms"
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
 )
@@ -83,28 +84,7 @@ with 1 if the server cannot be reached.`,
 
 const lack = `has no alarms for this command, which needs a tenaq server; elsewhere, use "tenaq watch"`
 
-type alarmList struct {
-	Alarms   []listedAlarm     `json:"alarms"`
-	Silences []monitor.Silence `json:"silences"`
-	Actions  []string          `json:"actions"`
-}
-
-type listedAlarm struct {
-	Name          string     `json:"name"`
-	Queue         string     `json:"queue,omitempty"`
-	Description   string     `json:"description,omitempty"`
-	Shipped       bool       `json:"shipped"`
-	State         string     `json:"state"`
-	Since         time.Time  `json:"since"`
-	Reason        string     `json:"reason"`
-	Actions       []string   `json:"actions"`
-	Acknowledged  bool       `json:"acknowledged,omitempty"`
-	SilencedUntil *time.Time `json:"silencedUntil,omitempty"`
-	Commands      []string   `json:"commands,omitempty"`
-	Page          string     `json:"page,omitempty"`
-}
-
-func list(ctx context.Context, v *cli.V1Client, query url.Values) (list alarmList, err error) {
+func list(ctx context.Context, v *cli.V1Client, query url.Values) (list v1.AlarmList, err error) {
 	return list, v.Get(ctx, "look at the alarms", "", "/alarms", query, &list)
 }
 
@@ -176,7 +156,7 @@ func printAlarms(
 	return verdict
 }
 
-func alarmTable(alarms []listedAlarm) cli.Table {
+func alarmTable(alarms []v1.ShownAlarm) cli.Table {
 	t := cli.Table{Head: []string{"ALARM", "STATE", "SINCE", "ACTIONS", ""}}
 	for _, al := range alarms {
 		var marks []string
@@ -186,7 +166,7 @@ func alarmTable(alarms []listedAlarm) cli.Table {
 		if al.SilencedUntil != nil {
 			marks = append(marks, "silenced until "+clock(*al.SilencedUntil))
 		}
-		t.Add(al.Name, al.State, clock(al.Since), cli.OrDash(strings.Join(al.Actions, ",")),
+		t.Add(al.Name, string(al.State), clock(al.Since), cli.OrDash(strings.Join(al.Actions, ",")),
 			strings.Join(marks, ", "))
 	}
 	return t

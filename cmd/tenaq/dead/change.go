@@ -46,19 +46,9 @@ func (s *selectFlags) register(cmd *cobra.Command) {
 // filter is what the server is asked for. Ages count by its clock.
 func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]any, error) {
 	f := make(map[string]any)
-	for name, text := range map[string]string{"id": s.id, "group": s.group,
-		"source": cli.QueueNameOf(s.source), "text": s.text, "kind": s.kind,
-		"reason": s.reason} {
-		if text != "" {
-			f[name] = text
-		}
-	}
-	for name, n := range map[string]int64{"receivesMin": s.receivesMin,
-		"receivesMax": s.receivesMax} {
-		if n > 0 {
-			f[name] = n
-		}
-	}
+	putSet(f, map[string]string{"id": s.id, "group": s.group,
+		"source": cli.QueueNameOf(s.source), "text": s.text, "kind": s.kind, "reason": s.reason})
+	putSet(f, map[string]int64{"receivesMin": s.receivesMin, "receivesMax": s.receivesMax})
 	if len(s.attributes) > 0 {
 		attributes, err := attributesOf(s.attributes)
 		if err != nil {
@@ -79,6 +69,16 @@ func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]a
 		}
 	}
 	return f, nil
+}
+
+// putSet adds the values that are not zero.
+func putSet[T comparable](in map[string]any, values map[string]T) {
+	var zero T
+	for name, value := range values {
+		if value != zero {
+			in[name] = value
+		}
+	}
 }
 
 // attributesOf reads attributes with their values.
@@ -151,19 +151,48 @@ func count[T any, P interface {
 	}
 }
 
+// startFlags say how a task runs, and whether it is started at all.
+type startFlags struct {
+	to, note        string
+	rate, limit     int64
+	yes, background bool
+}
+
+// register adds the flags, except --to. What is done with messages is in the help of --limit.
+func (f *startFlags) register(cmd *cobra.Command, do string) {
+	flags := cmd.Flags()
+	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to "+do)
+	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
+	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
+	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
+	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
+}
+
+// start starts the task that in describes, and waits for its end unless it runs in the background.
+func (f *startFlags) start(
+	ctx context.Context, a *cli.App, v *cli.V1Client, doing, queue string, in map[string]any,
+) error {
+	putSet(in, map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note})
+	putSet(in, map[string]int64{"limit": f.limit, "rate": f.rate})
+	var t task
+	if err := v.Post(ctx, doing, queue, "/tasks", in, &t); err != nil {
+		return err
+	}
+	if f.background {
+		return a.Result(&t, "started %s; watch it with: tenaq task watch %[1]s", t.ID)
+	}
+	return wait(ctx, a, v, &t)
+}
+
 // A taskFlags is a command that starts a task.
 type taskFlags struct {
 	cli.ClientFlags
 	selectFlags
 	changeFlags
-	do, order  string
-	delay      *int32 // in seconds; nil for none
-	to, note   string
-	limit      int64
-	rate       int64
-	confirm    int64
-	yes        bool
-	background bool
+	startFlags
+	do, order string
+	delay     *int32 // in seconds; nil for none
+	confirm   int64
 }
 
 // about names the messages.
@@ -241,14 +270,9 @@ func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	})
 	f.ClientFlags.Register(cmd)
 	f.selectFlags.register(cmd)
-	flags := cmd.Flags()
-	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to take")
+	f.startFlags.register(cmd, "take")
 	cli.Choice(cmd, &f.order, "order", "oldest", "`order`: oldest or newest",
 		"oldest", "newest")
-	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
-	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
-	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
 	return cmd
 }
 
@@ -293,27 +317,10 @@ func (f *taskFlags) run(
 	if f.delay != nil {
 		in["delayMs"] = int64(*f.delay) * 1000
 	}
-	for name, text := range map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note} {
-		if text != "" {
-			in[name] = text
-		}
-	}
-	for name, n := range map[string]int64{"limit": f.limit, "rate": f.rate} {
-		if n > 0 {
-			in[name] = n
-		}
-	}
 	if f.do == "delete" {
 		in["confirm"] = cmp.Or(f.confirm, found.Count)
 	}
-	var t task
-	if err := v.Post(ctx, f.do+" messages of", queue, "/tasks", in, &t); err != nil {
-		return err
-	}
-	if f.background {
-		return a.Result(&t, "started %s; watch it with: tenaq task watch %[1]s", t.ID)
-	}
-	return wait(ctx, a, v, &t)
+	return f.start(ctx, a, v, f.do+" messages of", queue, in)
 }
 
 // stay says why messages stay. A move also skips those whose source is not known or gone.

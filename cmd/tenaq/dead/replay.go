@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 )
 
@@ -19,11 +20,8 @@ type replayFlags struct {
 	kind, reason                  string
 	attributes                    []string
 	from, before                  time.Time
-
-	missing         bool
-	to, note        string
-	rate, limit     int64
-	yes, background bool
+	missing                       bool
+	startFlags
 }
 
 // NewReplayCmd returns the command replay.
@@ -80,11 +78,7 @@ database and no history, and also works with Amazon SQS.`,
 	cli.Text(flags, &f.reason, "reason", "only messages whose reason contains this `text`")
 	flags.BoolVar(&f.missing, "missing", false, "send only what was never completed")
 	cli.Text(flags, &f.to, "to", "send the messages to this `queue` instead")
-	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to send")
-	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
-	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
-	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
+	f.startFlags.register(cmd, "send")
 	cli.Completes(cmd, "outcome", "deleted", "expired", "dead_lettered", "moved", "parked",
 		"replaced", "removed")
 	return cmd
@@ -97,17 +91,9 @@ func (f *replayFlags) filter() (map[string]any, error) {
 		return nil, err
 	}
 	in := make(map[string]any)
-	for name, text := range map[string]string{"id": f.id, "key": f.key, "group": f.group,
-		"outcome": f.outcome, "text": f.text, "kind": f.kind, "reason": f.reason} {
-		if text != "" {
-			in[name] = text
-		}
-	}
-	for name, at := range map[string]time.Time{"from": f.from, "before": f.before} {
-		if !at.IsZero() {
-			in[name] = at
-		}
-	}
+	putSet(in, map[string]string{"id": f.id, "key": f.key, "group": f.group,
+		"outcome": f.outcome, "text": f.text, "kind": f.kind, "reason": f.reason})
+	putSet(in, map[string]time.Time{"from": f.from, "before": f.before})
 	if len(attributes) > 0 {
 		in["attributes"] = attributes
 	}
@@ -117,18 +103,12 @@ func (f *replayFlags) filter() (map[string]any, error) {
 // A replayCount is what a replay would send.
 type replayCount struct {
 	counted
-	Skips    replaySkips   `json:"skips"`
-	Outcomes []cli.Outcome `json:"outcomes"`
+	Skips    v1.ReplaySkips `json:"skips"`
+	Outcomes []cli.Outcome  `json:"outcomes"`
 }
 
-type replaySkips struct {
-	Live    int64 `json:"live"`
-	Later   int64 `json:"later"`
-	Refused int64 `json:"refused"`
-}
-
-// text says why outcomes are left out.
-func (s *replaySkips) text() string {
+// skipsText says why outcomes are left out.
+func skipsText(s *v1.ReplaySkips) string {
 	var why []string
 	for _, part := range []struct {
 		n   int64
@@ -171,15 +151,8 @@ func (f *replayFlags) run(
 	case found.Count == 0:
 		return a.Result(&found, "no messages of %s to replay%s", queue, left(&found))
 	}
-	in["expected"], in["rate"], in["limit"], in["note"] = found.Count, f.rate, f.limit, f.note
-	var t task
-	if err := v.Post(ctx, "replay messages of", queue, "/tasks", in, &t); err != nil {
-		return err
-	}
-	if f.background {
-		return a.Result(&t, "started %s; watch it with: tenaq task watch %[1]s", t.ID)
-	}
-	return wait(ctx, a, v, &t)
+	in["expected"] = found.Count
+	return f.start(ctx, a, v, "replay messages of", queue, in)
 }
 
 // left says what a replay leaves out.
@@ -188,7 +161,7 @@ func left(found *replayCount) string {
 		return ""
 	}
 	return fmt.Sprintf("; leaves out %s: %s", cli.Counted(found.Skipped, "outcome", "outcomes"),
-		found.Skips.text())
+		skipsText(&found.Skips))
 }
 
 // dryRun says what a replay would send.

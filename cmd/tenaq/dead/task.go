@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 )
 
@@ -305,7 +306,7 @@ action first. The server keeps the latest 1,000 actions.`,
 			}
 			now := time.Now()
 			return cli.PrintList(a, "actions", actions, "no actions",
-				[]string{"AT", "BY", "ACTION", "ABOUT", "TEXT"}, func(e *action) []string {
+				[]string{"AT", "BY", "ACTION", "ABOUT", "TEXT"}, func(e *v1.Action) []string {
 					return []string{cli.HumanTime(e.At, now), e.By, e.Action, e.About, e.Text}
 				})
 		}),
@@ -315,23 +316,11 @@ action first. The server keeps the latest 1,000 actions.`,
 	return log
 }
 
-type action struct {
-	Number uint64    `json:"number"`
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
-	Action string    `json:"action"`
-	About  string    `json:"about"`
-	Text   string    `json:"text,omitempty"`
-}
-
-func actionsOf(ctx context.Context, v *cli.V1Client, limit int) (all []action, err error) {
+func actionsOf(ctx context.Context, v *cli.V1Client, limit int) (all []v1.Action, err error) {
 	query := url.Values{}
 	for {
 		query.Set("limit", strconv.Itoa(min(limit-len(all), 100)))
-		var page struct {
-			Actions []action
-			Next    uint64
-		}
+		var page v1.ActionList
 		if err := v.Get(ctx, "read the action log", "", "/actions", query, &page); err != nil {
 			return nil, err
 		}

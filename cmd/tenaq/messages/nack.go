@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/work/sqslimits"
 )
@@ -17,18 +18,9 @@ import (
 // nackLack ends the error for servers that take no reasons.
 const nackLack = "takes no reason with a message: use \"tenaq visibility\", or a tenaq server of this version"
 
-// A nackEntry gives one message back.
-type nackEntry struct {
-	Handle  string `json:"receiptHandle"`
-	Verdict string `json:"verdict"`
-	Class   string `json:"class,omitempty"`
-	Text    string `json:"text,omitempty"`
-	DelayMS int64  `json:"delayMs,omitempty"`
-}
-
 func NewNackCmd(a *cli.App) *cobra.Command {
 	var f cli.ClientFlags
-	var entry nackEntry
+	var entry v1.NackEntry
 	var delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "nack QUEUE HANDLE...",
@@ -66,24 +58,19 @@ it exits with 4. This needs a tenaq server.`,
 // nackAll gives messages back, ten with each request.
 func nackAll(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, handles []string,
-	entry nackEntry,
+	entry v1.NackEntry,
 ) error {
 	path := "/queues/" + url.PathEscape(cli.QueueNameOf(queue)) + "/nack"
 	done := 0
 	for batch := range slices.Chunk(handles, sqslimits.BatchMax) {
 		var in struct {
-			Entries []nackEntry `json:"entries"`
+			Entries []v1.NackEntry `json:"entries"`
 		}
 		for _, handle := range batch {
 			entry.Handle = handle
 			in.Entries = append(in.Entries, entry)
 		}
-		var out struct {
-			Outcomes []struct {
-				Done          bool
-				Code, Message string
-			}
-		}
+		var out v1.NackOutcomes
 		if err := v.Post(ctx, "give back messages of", queue, path, in, &out); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/work/timeline"
 	"tenaq/internal/work/v1client"
@@ -94,12 +95,7 @@ type traced struct {
 }
 
 // A notKnown says what cannot be shown, and why.
-type notKnown struct {
-	Part  string `json:"part"`
-	Queue string `json:"queue,omitempty"`
-	Why   string `json:"why"`
-	Text  string `json:"text"`
-}
+type notKnown v1.Unknown
 
 // tracePages is how many answers of a server are put together, each with a hundred histories.
 const tracePages = 100

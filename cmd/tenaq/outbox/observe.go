@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/monitor"
@@ -195,23 +196,13 @@ const (
 )
 
 type parkedReport struct {
-	Rows []reportedRow `json:"rows"`
+	Rows []v1.AsideRow `json:"rows"`
 	More bool          `json:"more,omitempty"`
-}
-
-type reportedRow struct {
-	ID       string    `json:"id"`
-	Queue    string    `json:"queue"`
-	Key      string    `json:"key,omitempty"`
-	Type     string    `json:"type,omitempty"`
-	Attempts int       `json:"attempts"`
-	Reason   string    `json:"reason"`
-	ParkedAt time.Time `json:"parkedAt"`
 }
 
 // parkedReport returns the earliest rows that were set aside, as many as fit, without their bodies.
 func (o *openOutbox) parkedReport(ctx context.Context) ([]byte, error) {
-	report, read, after := parkedReport{Rows: []reportedRow{}}, 0, ""
+	report, read, after := parkedReport{Rows: []v1.AsideRow{}}, 0, ""
 	for !report.More {
 		rows, err := o.Parked(ctx, after, 10)
 		if err != nil {
@@ -223,7 +214,7 @@ func (o *openOutbox) parkedReport(ctx context.Context) ([]byte, error) {
 				break
 			}
 			read += len(r.Body)
-			report.Rows = append(report.Rows, reportedRow{
+			report.Rows = append(report.Rows, v1.AsideRow{
 				ID: r.ID, Queue: clip.To(r.Queue, reportedText), Key: clip.To(r.Key, reportedText),
 				Type: clip.To(r.Type, reportedText), Attempts: r.Attempts,
 				Reason: clip.To(r.Reason, reportedText), ParkedAt: r.At.UTC(),

@@ -187,10 +187,7 @@ func (b *bridge) after(ctx context.Context, err error, last time.Duration) time.
 		b.a.Complain(err)
 	}
 	pause := min(max(2*last, bridgePauseMin), bridgePauseMax)
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause/2 + rand.N(pause/2)):
-	}
+	cli.Pause(ctx, pause/2+rand.N(pause/2))
 	return pause
 }
 

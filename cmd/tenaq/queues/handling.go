@@ -6,29 +6,15 @@ import (
 	"strconv"
 	"time"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 )
 
 // A handling says how long consumers of a queue took, as a tenaq server answers it. [V1-22]
-type handling struct {
-	P50      *took     `json:"p50,omitempty"`
-	P95      *took     `json:"p95,omitempty"`
-	P99      *took     `json:"p99,omitempty"`
-	Messages int64     `json:"messages"`
-	Since    time.Time `json:"since"`
-	Watched  bool      `json:"watched"`
-	Late     int64     `json:"late,omitempty"`
-	TimeoutS int64     `json:"timeoutS,omitempty"`
-}
+type handling v1.Handling
 
-// A took is a measured time, or bounds.
-type took struct {
-	MS     *int64 `json:"ms,omitempty"`
-	FromMS int64  `json:"fromMs,omitempty"`
-	ToMS   int64  `json:"toMs,omitempty"`
-}
-
-func (t *took) String() string {
+// tookText is a measured time, or bounds.
+func tookText(t *v1.Took) string {
 	short := func(ms int64) string {
 		if d := time.Duration(ms) * time.Millisecond; d < time.Minute {
 			return cli.ShortDuration(d)
@@ -67,13 +53,13 @@ func (h *handling) table(timeout string, now time.Time) cli.Table {
 	}
 	means := "of " + cli.Counted(int(h.Messages), "delete", "deletes") + " since " +
 		cli.HumanTime(h.Since, now)
-	t.Add("p50", h.P50.String(), means)
-	t.Add("p95", h.P95.String())
+	t.Add("p50", tookText(h.P50), means)
+	t.Add("p95", tookText(h.P95))
 	if seconds, err := strconv.Atoi(timeout); err == nil {
 		means = "beside a visibility timeout of " +
 			cli.HumanDuration(time.Duration(seconds)*time.Second)
 	}
-	t.Add("p99", h.P99.String(), means)
+	t.Add("p99", tookText(h.P99), means)
 	return t
 }
 

@@ -134,10 +134,8 @@ func (j *backupJob) repeat(ctx context.Context) error {
 			j.a.Complain(err)
 			j.a.Note("next try at %s", next.Format(time.RFC3339))
 		}
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, time.Until(next)); ctx.Err() != nil {
 			return nil
-		case <-time.After(time.Until(next)):
 		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// A alarmList is the answer to GET /v1/alarms.
-type alarmList struct {
-	Alarms   []shownAlarm      `json:"alarms"`
+// An AlarmList is the answer to GET /v1/alarms.
+type AlarmList struct {
+	Alarms   []ShownAlarm      `json:"alarms"`
 	Silences []monitor.Silence `json:"silences"`
 	Actions  []string          `json:"actions"` // those that the configuration declares
 }
 
-// A shownAlarm is an alarm and its state. The built-in alarms are listed when they are not OK, or
+// A ShownAlarm is an alarm and its state. The built-in alarms are listed when they are not OK, or
 // have become OK only lately.
-type shownAlarm struct {
+type ShownAlarm struct {
 	Name          string      `json:"name"`
 	Queue         string      `json:"queue,omitempty"`
 	Description   string      `json:"description,omitempty"`
@@ -40,14 +40,14 @@ type alarmsIn struct {
 }
 
 // alarms answers GET /v1/alarms. [ALARM-50]
-func (c *call) alarms(in alarmsIn) (alarmList, error) {
+func (c *call) alarms(in alarmsIn) (AlarmList, error) {
 	m := c.cfg.Monitor
-	list := alarmList{Alarms: []shownAlarm{}, Silences: m.Silences(), Actions: m.ActionNames()}
+	list := AlarmList{Alarms: []ShownAlarm{}, Silences: m.Silences(), Actions: m.ActionNames()}
 	for _, s := range m.Status() {
 		if in.State != "" && s.State != in.State {
 			continue
 		}
-		a := shownAlarm{
+		a := ShownAlarm{
 			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped,
 			State: s.State, Since: s.Since.UTC(),
 			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged,

@@ -42,7 +42,7 @@ func (w *world) create(t *testing.T, queue string, timeout string) {
 		Attributes: map[string]string{"VisibilityTimeout": timeout}})
 }
 
-func (w *world) handlingOf(t *testing.T, queue string) handling {
+func (w *world) handlingOf(t *testing.T, queue string) Handling {
 	t.Helper()
 	var d queueDetail
 	status, body := w.ask("GET", "/v1/queues/"+queue, "", "")
@@ -52,7 +52,7 @@ func (w *world) handlingOf(t *testing.T, queue string) handling {
 	return d.Handling
 }
 
-func about(t *took, want time.Duration) bool {
+func about(t *Took, want time.Duration) bool {
 	return t != nil && t.MS != nil && math.Abs(float64(*t.MS)-float64(want.Milliseconds())) < 0.07*float64(want.Milliseconds())
 }
 

@@ -4,11 +4,11 @@ import "tenaq/internal/engine"
 
 type nackIn struct {
 	Queue   string      `path:"queue"`
-	Entries []nackEntry `json:"entries" doc:"at most ten"`
+	Entries []NackEntry `json:"entries" doc:"at most ten"`
 }
 
-// A nackEntry gives one message back.
-type nackEntry struct {
+// A NackEntry gives one message back.
+type NackEntry struct {
 	Handle  string `json:"receiptHandle"`
 	Verdict string `json:"verdict" doc:"retry, poison, exhausted or release"`
 	Class   string `json:"class,omitempty" doc:"of the error, at most 128 bytes"`
@@ -17,20 +17,20 @@ type nackEntry struct {
 	Trail   string `json:"trail,omitempty" doc:"attribute tenaq of the dead letter, with poison or exhausted"`
 }
 
-// A nackOutcomes is the answer: an outcome for each entry, in their order.
-type nackOutcomes struct {
-	Outcomes []nackOutcome `json:"outcomes"`
+// A NackOutcomes is the answer: an outcome for each entry, in their order.
+type NackOutcomes struct {
+	Outcomes []NackOutcome `json:"outcomes"`
 }
 
-// A nackOutcome is either done, or has the code and the message of an error.
-type nackOutcome struct {
+// A NackOutcome is either done, or has the code and the message of an error.
+type NackOutcome struct {
 	Done    bool   `json:"done"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
 // nack answers POST /v1/queues/{queue}/nack. [NACK-1, NACK-2]
-func (c *call) nack(in nackIn) (out nackOutcomes, err error) {
+func (c *call) nack(in nackIn) (out NackOutcomes, err error) {
 	op := &engine.Nack{Queue: c.queue(in.Queue)}
 	var denied error // for entries with a trail
 	for _, e := range in.Entries {
@@ -46,7 +46,7 @@ func (c *call) nack(in nackIn) (out nackOutcomes, err error) {
 	if err := c.do(op); err != nil {
 		return out, err
 	}
-	out = nackOutcomes{Outcomes: make([]nackOutcome, len(op.Outcomes))}
+	out = NackOutcomes{Outcomes: make([]NackOutcome, len(op.Outcomes))}
 	for i, no := range op.Outcomes {
 		if out.Outcomes[i].Done = no == nil; no != nil {
 			refused := asError(no)

@@ -91,8 +91,8 @@ const (
 	asideKeep     = 24 * time.Hour
 )
 
-// An asideRow is a row that relays no longer try to send.
-type asideRow struct {
+// An AsideRow is a row that relays no longer try to send.
+type AsideRow struct {
 	ID       string    `json:"id"`
 	Queue    string    `json:"queue" doc:"as the row names it"`
 	Key      string    `json:"key,omitempty"`
@@ -102,7 +102,7 @@ type asideRow struct {
 	ParkedAt time.Time `json:"parkedAt"`
 }
 
-func (r *asideRow) check() error {
+func (r *AsideRow) check() error {
 	for name, text := range map[string]string{"id": r.ID, "queue": r.Queue, "key": r.Key,
 		"type": r.Type, "reason": r.Reason} {
 		if len(text) > asideTextMax {
@@ -119,7 +119,7 @@ func (r *asideRow) check() error {
 
 type asideIn struct {
 	Outbox string     `path:"outbox"`
-	Rows   []asideRow `json:"rows" doc:"the earliest first, at most 100"`
+	Rows   []AsideRow `json:"rows" doc:"the earliest first, at most 100"`
 	More   bool       `json:"more,omitempty" doc:"there are others"`
 }
 
@@ -127,7 +127,7 @@ type asideIn struct {
 type asideList struct {
 	Outbox   string     `json:"outbox"`
 	Reported *time.Time `json:"reported" doc:"null if no relay has reported rows in the last day"`
-	Rows     []asideRow `json:"rows" doc:"the earliest first"`
+	Rows     []AsideRow `json:"rows" doc:"the earliest first"`
 	More     bool       `json:"more" doc:"there are others"`
 }
 
@@ -157,7 +157,7 @@ func (a *asides) get(outbox string) asideList {
 	if l, ok := a.boxes[outbox]; ok && time.Since(*l.Reported) <= asideKeep {
 		return l
 	}
-	return asideList{Outbox: outbox, Rows: []asideRow{}}
+	return asideList{Outbox: outbox, Rows: []AsideRow{}}
 }
 
 type outboxIn struct {
@@ -186,7 +186,7 @@ func (c *call) reportParkedRows(in asideIn) (none, error) {
 		}
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	list := asideList{in.Outbox, &now, append([]asideRow{}, in.Rows...), in.More}
+	list := asideList{in.Outbox, &now, append([]AsideRow{}, in.Rows...), in.More}
 	if !c.asides.put(list) {
 		return none{}, &Error{http.StatusConflict, "TooManyOutboxes", fmt.Sprintf(
 			"The server knows the rows of %d outboxes already, which is the maximum. Use tenaq outbox parked list for this one.",

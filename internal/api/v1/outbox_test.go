@@ -139,7 +139,7 @@ func TestParkedRowsEnd(t *testing.T) {
 		a := &asides{boxes: make(map[string]asideList)}
 		report := func(outbox string) bool {
 			now := time.Now()
-			return a.put(asideList{Outbox: outbox, Reported: &now, Rows: []asideRow{{ID: "a"}}})
+			return a.put(asideList{Outbox: outbox, Reported: &now, Rows: []AsideRow{{ID: "a"}}})
 		}
 		for n := range asideBoxesMax {
 			if !report(fmt.Sprint(n)) {

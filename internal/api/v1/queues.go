@@ -157,7 +157,7 @@ type queueDetail struct {
 	Attributes map[string]string `json:"attributes" doc:"as GetQueueAttributes shows them"`
 	Tags       map[string]string `json:"tags"`
 	Extensions []extensionView   `json:"extensions,omitempty" doc:"what tags switch on that SQS does not have"`
-	Handling   handling          `json:"handling"`
+	Handling   Handling          `json:"handling"`
 }
 
 // An extensionView is an extension that a tag of the queue switches on.

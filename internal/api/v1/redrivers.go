@@ -242,20 +242,17 @@ func (c *call) pauseRedriver(in pauseRedriverIn) (p redriverPause, err error) {
 	}
 	why := cmp.Or(in.Reason, "no reason given") + " (" + c.by() + ")"
 	p = redriverPause{Queue: in.Queue, Paused: why}
-	err = c.changeRedriver(in.Queue, func(ctx context.Context) (err error) {
-		p.Was, err = c.cfg.Redrivers.Pause(ctx, in.Queue, why)
-		return err
-	})
+	pause := func(ctx context.Context, queue string) (was string, err error) {
+		return c.cfg.Redrivers.Pause(ctx, queue, why)
+	}
+	p.Was, err = changeRedriver(c, redriverWait, in.Queue, pause)
 	return p, err
 }
 
 // resumeRedriver answers POST /v1/redrivers/{queue}/resume.
 func (c *call) resumeRedriver(in redriverIn) (p redriverPause, err error) {
 	p.Queue = in.Queue
-	err = c.changeRedriver(in.Queue, func(ctx context.Context) (err error) {
-		p.Was, err = c.cfg.Redrivers.Resume(ctx, in.Queue)
-		return err
-	})
+	p.Was, err = changeRedriver(c, redriverWait, in.Queue, c.cfg.Redrivers.Resume)
 	return p, err
 }
 
@@ -276,10 +273,7 @@ const stepWait = 30 * time.Second
 
 // stepRedriver answers POST /v1/redrivers/{queue}/step. [V1-17]
 func (c *call) stepRedriver(in redriverIn) (s RedriverStepped, err error) {
-	err = c.changeRedriverFor(stepWait, in.Queue, func(ctx context.Context) (err error) {
-		s, err = c.cfg.Redrivers.Step(ctx, in.Queue)
-		return err
-	})
+	s, err = changeRedriver(c, stepWait, in.Queue, c.cfg.Redrivers.Step)
 	s.Queue = in.Queue
 	return s, err
 }
@@ -318,33 +312,30 @@ const PlannedMax = 200
 
 // planRedriver answers POST /v1/redrivers/{queue}/plan. [V1-20]
 func (c *call) planRedriver(in redriverIn) (p RedriverPlan, err error) {
-	err = c.changeRedriverFor(stepWait, in.Queue, func(ctx context.Context) (err error) {
-		p, err = c.cfg.Redrivers.Plan(ctx, in.Queue)
-		return err
-	})
+	p, err = changeRedriver(c, stepWait, in.Queue, c.cfg.Redrivers.Plan)
 	p.Queue = in.Queue
 	return p, err
 }
 
-func (c *call) changeRedriver(queue string, change func(context.Context) error) error {
-	return c.changeRedriverFor(redriverWait, queue, change)
-}
-
-func (c *call) changeRedriverFor(
-	most time.Duration, queue string, change func(context.Context) error,
-) error {
+// changeRedriver changes something about the redriver of a queue, which may take as long as most.
+func changeRedriver[T any](
+	c *call, most time.Duration, queue string, change func(context.Context, string) (T, error),
+) (changed T, err error) {
 	if err := c.hasRedriver(queue); err != nil {
-		return err
+		return changed, err
 	}
 	slow := fmt.Errorf("the queue and the records of the redriver did not answer within %s", most)
 	ctx, cancel := context.WithTimeoutCause(c, most, slow)
 	defer cancel()
-	err := c.atOnce(ctx, func() error { return change(ctx) })
+	err = c.atOnce(ctx, func() (err error) {
+		changed, err = change(ctx, queue)
+		return err
+	})
 	switch {
 	case err == nil || c.Err() != nil:
-		return err
+		return changed, err
 	case errors.Is(err, ErrRedriverBusy):
-		return &Error{http.StatusConflict, "Busy", err.Error()}
+		return changed, &Error{http.StatusConflict, "Busy", err.Error()}
 	}
-	return &Error{http.StatusServiceUnavailable, "RedriverUnavailable", err.Error()}
+	return changed, &Error{http.StatusServiceUnavailable, "RedriverUnavailable", err.Error()}
 }

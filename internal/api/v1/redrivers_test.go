@@ -130,10 +130,7 @@ func TestSlowRedriver(t *testing.T) {
 			list.Redrivers[0].State != nil || list.Redrivers[1].State == nil {
 			t.Errorf("after %v: got %+v, %v", time.Since(from), list, err)
 		}
-		if err := c.changeRedriver("mails-dlq", func(ctx context.Context) error {
-			_, err := made.Pause(ctx, "mails-dlq", "x")
-			return err
-		}); err == nil || !strings.Contains(err.Error(), "within 5s") {
+		if _, err := changeRedriver(c, redriverWait, "mails-dlq", made.Resume); err == nil || !strings.Contains(err.Error(), "within 5s") {
 			t.Errorf("got %v", err)
 		}
 	})

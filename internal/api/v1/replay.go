@@ -40,8 +40,8 @@ func (c *call) allowTask(in *startIn) error {
 // searchHistory is the right to see what a replay sends again.
 const searchHistory = "tenaq:SearchHistory"
 
-// replaySkips are what Skipped of a replay is made of. [REPLAY-10]
-type replaySkips struct {
+// ReplaySkips are what Skipped of a replay is made of. [REPLAY-10]
+type ReplaySkips struct {
 	Live    int64 `json:"live" doc:"a queue has a message of the lineage"`
 	Later   int64 `json:"later" doc:"the lineage has a later outcome, which counts"`
 	Refused int64 `json:"refused" doc:"too large for the destination"`
@@ -53,7 +53,7 @@ func (t *taskCount) addReplay(op *engine.CountTask) {
 		return
 	}
 	if t.Skips == nil {
-		t.Skips = new(replaySkips)
+		t.Skips = new(ReplaySkips)
 	}
 	t.Skips.Live += op.Skips.Live
 	t.Skips.Later += op.Skips.Later

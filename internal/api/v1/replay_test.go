@@ -74,7 +74,7 @@ func TestReplay(t *testing.T) {
 		}
 		count = taskCount{}
 		w.json(t, "POST", "/tasks/count", `{"queue":"jobs","do":"replay"}`, 200, &count)
-		if count.Count != 2 || count.Skipped != 1 || *count.Skips != (replaySkips{Live: 1}) {
+		if count.Count != 2 || count.Skipped != 1 || *count.Skips != (ReplaySkips{Live: 1}) {
 			t.Errorf("got %+v with %+v, want 2, and the one that is in the queue skipped", count, count.Skips)
 		}
 		sent := w.drain(t, engine.QueueName{Account: account, Name: "jobs"})

@@ -316,7 +316,7 @@ type taskCount struct {
 	Samples  []message `json:"samples" doc:"up to three of the messages, as an edit leaves them"`
 
 	// Of a replay:
-	Skips    *replaySkips `json:"skips,omitempty" doc:"why outcomes that the filter finds would not be sent"`
+	Skips    *ReplaySkips `json:"skips,omitempty" doc:"why outcomes that the filter finds would not be sent"`
 	Outcomes []outcome    `json:"outcomes,omitempty" doc:"up to three of what a replay would send, in the place of samples"`
 }
 
@@ -474,8 +474,8 @@ type actionsIn struct {
 	Limit  int   `query:"limit" range:"1,100" default:"50"`
 }
 
-// An action is an entry of the action log. [TASK-16]
-type action struct {
+// An Action is an entry of the action log. [TASK-16]
+type Action struct {
 	Number uint64    `json:"number"`
 	At     time.Time `json:"at"`
 	By     string    `json:"by" doc:"name of the key, and the proxyUser in parentheses"`
@@ -486,22 +486,22 @@ type action struct {
 	ProxyUser string `json:"proxyUser,omitempty" doc:"user of a proxy who acted as the key"`
 }
 
-// An actionList is a page of GET /v1/actions, the latest action first.
-type actionList struct {
-	Actions []action `json:"actions"`
+// An ActionList is a page of GET /v1/actions, the latest action first.
+type ActionList struct {
+	Actions []Action `json:"actions"`
 	Next    uint64   `json:"next,omitempty"`
 }
 
 // actions answers GET /v1/actions.
-func (c *call) actions(in actionsIn) (actionList, error) {
-	list := actionList{Actions: []action{}}
+func (c *call) actions(in actionsIn) (ActionList, error) {
+	list := ActionList{Actions: []Action{}}
 	op := &engine.ListActions{Account: c.principal.Account(), Before: uint64(max(in.Before, 0)),
 		Max: in.Limit}
 	if err := c.do(op); err != nil {
 		return list, err
 	}
 	for _, a := range op.Actions {
-		list.Actions = append(list.Actions, action{a.Number, *timeOf(a.At), a.By, a.Name, a.About,
+		list.Actions = append(list.Actions, Action{a.Number, *timeOf(a.At), a.By, a.Name, a.About,
 			strings.TrimSpace(a.Text), proxyUserOf(a.By)})
 	}
 	list.Next = op.Next

@@ -122,7 +122,7 @@ func TestTasks(t *testing.T) {
 		if len(list.Tasks) != 0 {
 			t.Errorf("active are %+v", list)
 		}
-		var log actionList
+		var log ActionList
 		w.json(t, "GET", "/actions?limit=4", "", 200, &log)
 		if len(log.Actions) != 4 || log.Actions[0].About != "dead:3" || log.Actions[0].Text != "delete" || log.Next != 3 || log.Actions[2].Action != "SetTaskRate" {
 			t.Errorf("got %+v", log)
@@ -165,7 +165,7 @@ func TestTaskOptions(t *testing.T) {
 			t.Errorf("a delay of 0 is shown as %v", started.Delay)
 		}
 		w.ended(t, "dead:2")
-		var log actionList
+		var log ActionList
 		w.json(t, "GET", "/actions?limit=2", "", 200, &log)
 		if log.Actions[1].Text != "edit and move" {
 			t.Errorf("the log says %+v", log)
@@ -274,7 +274,7 @@ func TestReceivedMessageIsMoved(t *testing.T) {
 		t.Errorf("got %+v with %s, %+v and %+v", m, attributes(m), out, fate)
 	}
 
-	var told nackOutcomes
+	var told NackOutcomes
 	nack := `{"entries":[{"receiptHandle":"` + first + `","verdict":"exhausted","text":"sick","trail":"v=1&reason=sick"}]}`
 	w.json(t, "POST", "/queues/orders/nack", nack, 200, &told)
 	if !told.Outcomes[0].Done {
@@ -323,7 +323,7 @@ func TestTrailTakesTheRightToSend(t *testing.T) {
 			Generation: m.Generation, Received: m.Received})
 		body := `{"entries":[{"receiptHandle":"` + string(h) + `","verdict":"poison","text":"sick","trail":"` + tt.trail + `"}]}`
 		status, text := k.as(t, "key "+tt.key, "POST", "/v1/queues/orders/nack", body)
-		var told nackOutcomes
+		var told NackOutcomes
 		if err := json.Unmarshal([]byte(text), &told); err != nil || status != 200 || len(told.Outcomes) != 1 || told.Outcomes[0].Code != tt.code {
 			t.Fatalf("%s with the trail %q: got %d %s, want %q", tt.key, tt.trail, status, text, tt.code)
 		}
@@ -344,7 +344,7 @@ func TestTrailTakesTheRightToSend(t *testing.T) {
 func TestLargeTrails(t *testing.T) {
 	w := deadWorld(t, 1)
 	entry := `{"receiptHandle":"x","verdict":"exhausted","text":"` + strings.Repeat("t", 1024) + `","trail":"` + strings.Repeat("%0A", 4000) + `"}`
-	var told nackOutcomes
+	var told NackOutcomes
 	w.json(t, "POST", "/queues/orders/nack", `{"entries":[`+strings.Repeat(entry+",", 9)+entry+`]}`, 200, &told)
 	if len(told.Outcomes) != 10 {
 		t.Errorf("got %+v", told)

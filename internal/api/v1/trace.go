@@ -24,13 +24,13 @@ type trace struct {
 	Events        []timeline.Event        `json:"events" doc:"in the order of time, the newest last"`
 
 	Histories int       `json:"histories" doc:"how many histories were searched"`
-	Unknown   []unknown `json:"unknown" doc:"what this answer cannot show, and why"`
+	Unknown   []Unknown `json:"unknown" doc:"what this answer cannot show, and why"`
 	Complete  bool      `json:"complete" doc:"nothing was left out that the server keeps"`
 	Next      string    `json:"next,omitempty" doc:"there are more histories: pass it as after, and add the events of that answer to these"`
 }
 
-// An unknown is a part of a life that an answer cannot show.
-type unknown struct {
+// An Unknown is a part of a life that an answer cannot show.
+type Unknown struct {
 	Part  string `json:"part" enum:"messages,history,claims,registrations"`
 	Queue string `json:"queue,omitempty"`
 	Why   string `json:"why" enum:"off,gone,denied,bound,unindexed" doc:"off: the queue keeps no history; gone: there is no such queue any more; denied: the caller may not see it; bound: it would be too much for one answer; unindexed: no message of the work is known whose id could be looked for"`
@@ -68,9 +68,9 @@ const keyMax = 512
 
 // trace answers GET /v1/trace. [TRACE-1]
 func (c *call) trace(in traceIn) (*trace, error) {
-	t := &tracer{call: c, ledger: in.Ledger, answer: &trace{Unknown: []unknown{}},
+	t := &tracer{call: c, ledger: in.Ledger, answer: &trace{Unknown: []Unknown{}},
 		histories: make(map[string]*engine.History), searched: make(map[searched]bool),
-		known: make(map[unknown]bool), complete: true, goesOn: in.After != ""}
+		known: make(map[Unknown]bool), complete: true, goesOn: in.After != ""}
 	switch {
 	case (in.Key == "") == (in.ID == ""):
 		return nil, sqswire.Errorf(sqswire.InvalidParameterValue,
@@ -126,7 +126,7 @@ type tracer struct {
 
 	peek, search, claims bool  // what the caller may see, policies aside
 	denied               error // the first denial
-	known                map[unknown]bool
+	known                map[Unknown]bool
 	complete             bool
 	goesOn               bool // it is not the first answer
 }
@@ -176,7 +176,7 @@ func (t *tracer) deny(part, queue, action string, err error) {
 
 // lack notes what the answer cannot show.
 func (t *tracer) lack(part, queue, why, text string) {
-	u := unknown{part, queue, why, text}
+	u := Unknown{part, queue, why, text}
 	if t.known[u] {
 		return
 	}

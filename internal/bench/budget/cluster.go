@@ -71,8 +71,6 @@ func measureClusterSends(ctx context.Context, e *env) (found []measure, err erro
 		return nil, err
 	}
 	for _, clients := range []int{256, 64} {
-		load := e.load()
-		load.Clients = clients
 		one := &bench.Costed{PID: e.own.Server.PID()}
 		three := &bench.Costed{PID: leader.PID()}
 		for _, c := range []struct {
@@ -85,22 +83,13 @@ func measureClusterSends(ctx context.Context, e *env) (found []measure, err erro
 				return found, err
 			}
 		}
-		results, err := bench.Compare(ctx, load, e.rounds(), e.tell,
-			bench.Named{Name: fmt.Sprintf("one node, %d clients", clients), Contender: one},
-			bench.Named{Name: fmt.Sprintf("three nodes, %d clients", clients), Contender: three})
+		s, err := e.costed(ctx, clients, "one node", one, "three nodes", three)
 		if err != nil {
 			return found, err
 		}
-		r := &results[1]
-		found = append(found, measure{fmt.Sprintf("%d clients", clients), r.Ratio,
-			fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f, p50 %s against %s", r.Rate(),
-				results[0].Rate(), r.Least, r.Most, cli.ShortDuration(r.Latency.At(50)),
-				cli.ShortDuration(results[0].Latency.At(50)))})
+		found = append(found, measure{fmt.Sprintf("%d clients", clients), s.ratio, s.note})
 		if clients == 256 {
-			found = append(found, measure{"CPU time of the leader for a send",
-				three.Each().Seconds() / max(one.Each().Seconds(), 1e-9),
-				fmt.Sprintf("%d µs against %d µs", three.Each().Microseconds(),
-					one.Each().Microseconds())})
+			found = append(found, s.processor("CPU time of the leader for a send"))
 		}
 	}
 	return found, nil

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"path"
 	"slices"
@@ -21,7 +19,6 @@ import (
 // A listing is a server whose lists are long: it has many queues, and four of them have messages.
 type listing struct {
 	*env
-	client http.Client
 	queues int64    // that are empty
 	wrong  []string // answers that cannot be right
 
@@ -265,31 +262,14 @@ func (l *listing) ask(ctx context.Context, of list) (took []time.Duration, err e
 }
 
 // get makes a request, and returns its answer and how long that took.
-func (l *listing) get(ctx context.Context, path, body string) (*answer, time.Duration, error) {
-	method := http.MethodGet
-	if body != "" {
-		method = http.MethodPost
-	}
-	u := strings.TrimSuffix(l.endpoint.URL.String(), "/") + path
-	req, err := http.NewRequestWithContext(ctx, method, u, strings.NewReader(body))
-	if err != nil {
-		return nil, 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	began := time.Now()
-	resp, err := l.client.Do(req)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	took := time.Since(began)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s: status %d: %.500s", method, path, resp.StatusCode, text)
-	}
-	a := new(answer)
-	if err == nil {
-		err = json.Unmarshal(text, a)
+func (l *listing) get(
+	ctx context.Context, path, body string,
+) (a *answer, took time.Duration, err error) {
+	a = new(answer)
+	if body == "" {
+		took, err = l.env.ask(ctx, "GET", path, nil, a)
+	} else {
+		took, err = l.env.ask(ctx, "POST", path, json.RawMessage(body), a)
 	}
 	return a, took, err
 }

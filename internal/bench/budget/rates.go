@@ -37,17 +37,8 @@ func measureBatch(ctx context.Context, e *env) ([]measure, error) {
 
 // measureHistory compares lives on a queue that keeps a history with lives on one that does not.
 func measureHistory(ctx context.Context, e *env) ([]measure, error) {
-	w := bench.Work{Kind: bench.Life}
-	without, err := e.contender("without", w)
-	if err != nil {
-		return nil, err
-	}
-	w.Tags = map[string]string{"tenaq:history": "1d/1GiB"}
-	with, err := e.contender("with", w)
-	if err != nil {
-		return nil, err
-	}
-	ratio, note, err := e.compare(ctx, without, with)
+	ratio, note, err := e.versus(ctx, "without", bench.Work{Kind: bench.Life}, "with",
+		bench.Work{Kind: bench.Life, Tags: map[string]string{"tenaq:history": "1d/1GiB"}})
 	return []measure{{"rate", ratio, note}}, err
 }
 

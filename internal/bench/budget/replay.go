@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"tenaq/internal/bench"
@@ -55,13 +56,13 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 		alone.Merge(&t.Latency)
 	}
 	began := time.Now()
-	task, err := e.ask(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
+	task, err := e.task(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
 		"do": "replay", "filter": map[string]string{"outcome": "removed"}, "to": lab.Queue})
 	for task.Ended == nil && err == nil {
 		e.tell("receives beside a replay", float64(task.Done)/float64(n))
 		t, failed := c.Round(ctx, load)
 		if err = failed; err == nil {
-			task, err = e.ask(ctx, "GET", "/v1/tasks/"+task.ID, nil)
+			task, err = e.task(ctx, "GET", "/v1/tasks/"+task.ID, nil)
 		}
 		if task.Ended == nil || beside.Count() == 0 { // what outlasts the replay is not beside it
 			beside.Merge(&t.Latency)
@@ -91,7 +92,7 @@ type task struct {
 
 // carryOut starts a task and waits for its end.
 func (e *env) carryOut(ctx context.Context, in map[string]any) (t task, err error) {
-	if t, err = e.ask(ctx, "POST", "/v1/tasks", in); err != nil {
+	if t, err = e.task(ctx, "POST", "/v1/tasks", in); err != nil {
 		return t, err
 	}
 	for t.Ended == nil {
@@ -99,7 +100,7 @@ func (e *env) carryOut(ctx context.Context, in map[string]any) (t task, err erro
 		if err := rest(ctx, 100*time.Millisecond); err != nil {
 			return t, err
 		}
-		if t, err = e.ask(ctx, "GET", "/v1/tasks/"+t.ID, nil); err != nil {
+		if t, err = e.task(ctx, "GET", "/v1/tasks/"+t.ID, nil); err != nil {
 			return t, err
 		}
 	}
@@ -109,32 +110,44 @@ func (e *env) carryOut(ctx context.Context, in map[string]any) (t task, err erro
 	return t, nil
 }
 
-// ask sends a request about a task to /v1 of the server, which takes it unsigned.
-func (e *env) ask(ctx context.Context, method, path string, in any) (t task, err error) {
+// task sends a request about a task.
+func (e *env) task(ctx context.Context, method, path string, in any) (t task, err error) {
+	_, err = e.ask(ctx, method, path, in, &t)
+	return t, err
+}
+
+// ask sends a request to the server, which takes it unsigned, and reads the answer into out. It
+// returns how long the answer took.
+func (e *env) ask(
+	ctx context.Context, method, path string, in, out any,
+) (took time.Duration, err error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return t, err
+			return 0, err
 		}
 		body = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, e.endpoint.URL.JoinPath(path).String(), body)
+	u := strings.TrimSuffix(e.endpoint.URL.String(), "/") + path
+	r, err := http.NewRequestWithContext(ctx, method, u, body)
 	if err != nil {
-		return t, err
+		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	began := time.Now()
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return t, err
+		return 0, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
+	took = time.Since(began)
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s answers %d: %.200s", method, path, answer.StatusCode, text)
+		err = fmt.Errorf("%s %s answers %d: %.500s", method, path, answer.StatusCode, text)
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &t)
+		err = json.Unmarshal(text, out)
 	}
-	return t, err
+	return took, err
 }

@@ -68,7 +68,7 @@ func (b *besideSearch) Round(ctx context.Context, load bench.Load) (t bench.Tall
 
 // search asks for the next part of a search, and begins again after the last.
 func (b *besideSearch) search(ctx context.Context) error {
-	found, err := b.e.ask(ctx, "POST", "/v1/tasks/count", b.in)
+	found, err := b.e.task(ctx, "POST", "/v1/tasks/count", b.in)
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,14 @@ import (
 	"tenaq/internal/ops/doctor"
 )
 
-// A sending compares durable sends with the same sends to a server that does nothing. Both are
-// processes of their own.
+// A sending compares durable sends with the same sends to another server, such as one that does
+// nothing. Both are processes of their own.
 type sending struct {
 	ratio float64 // of the rates
 	note  string  // which says what they are
 
-	// CPU time for one send, of the server and of the one that does nothing
-	cost, nothing time.Duration
+	// CPU time for one send, of the server and of the other one
+	cost, other time.Duration
 }
 
 // sending compares sends of a workload. The server that does nothing is started with it.
@@ -35,11 +35,19 @@ func (e *env) sending(
 		return s, err
 	}
 	server.PID, empty.PID = e.own.Server.PID(), e.own.BaselinePID()
+	return e.costed(ctx, clients, "baseline", empty, "server", server)
+}
+
+// costed compares the sends of the second contender with those of the first.
+func (e *env) costed(
+	ctx context.Context, clients int, firstName string, first *bench.Costed, secondName string,
+	second *bench.Costed,
+) (s sending, err error) {
 	load := e.load()
 	load.Clients = clients
 	results, err := bench.Compare(ctx, load, e.rounds(), e.tell,
-		bench.Named{Name: "baseline", Contender: empty},
-		bench.Named{Name: fmt.Sprintf("server, %d clients", clients), Contender: server})
+		bench.Named{Name: firstName, Contender: first},
+		bench.Named{Name: fmt.Sprintf("%s, %d clients", secondName, clients), Contender: second})
 	if err != nil {
 		return s, err
 	}
@@ -48,7 +56,7 @@ func (e *env) sending(
 		fmt.Sprintf("%.0f/s against %.0f/s, rounds %.2f to %.2f, p50 %s against %s", r.Rate(),
 			results[0].Rate(), r.Least, r.Most, cli.ShortDuration(r.Latency.At(50)),
 			cli.ShortDuration(results[0].Latency.At(50))),
-		server.Each(), empty.Each()}, nil
+		second.Each(), first.Each()}, nil
 }
 
 // measureSend compares small durable sends with those to a server that does nothing.
@@ -60,16 +68,16 @@ func measureSend(ctx context.Context, e *env) (found []measure, err error) {
 		}
 		found = append(found, measure{fmt.Sprintf("%d clients", clients), s.ratio, s.note})
 		if clients == 64 {
-			found = append(found, s.processor())
+			found = append(found, s.processor("CPU time"))
 		}
 	}
 	return found, nil
 }
 
-func (s *sending) processor() measure {
-	return measure{"CPU time", s.cost.Seconds() / max(s.nothing.Seconds(), 1e-9),
+func (s *sending) processor(what string) measure {
+	return measure{what, s.cost.Seconds() / max(s.other.Seconds(), 1e-9),
 		fmt.Sprintf("%d µs for a send against %d µs", s.cost.Microseconds(),
-			s.nothing.Microseconds())}
+			s.other.Microseconds())}
 }
 
 // measureBodies compares sends of large bodies.
@@ -81,7 +89,7 @@ func measureBodies(ctx context.Context, e *env) (found []measure, err error) {
 			return found, err
 		}
 		found = append(found, measure{fmt.Sprintf("%d KiB", kib), s.ratio,
-			s.note + "; CPU time " + s.processor().note})
+			s.note + "; CPU time " + s.processor("").note})
 	}
 	return found, nil
 }

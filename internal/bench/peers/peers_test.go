@@ -36,11 +36,7 @@ func launched(t *testing.T, p *Peer) server {
 	case err != nil:
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(s.close)
 	return s
 }
 
@@ -201,9 +197,7 @@ func TestProcessEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.close(); err != nil {
-		t.Error(err)
-	}
+	p.close()
 	child, _, _ := strings.Cut(p.log(), " ")
 	for began := time.Now(); runs(child); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 10*time.Second {

@@ -74,7 +74,7 @@ func startAs(
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // close ends the peer. Its process group is killed if keeper fails to end it.
-func (p *process) close() error {
+func (p *process) close() {
 	_ = p.hold.Close() // keeper has ended if it fails
 	select {
 	case <-p.ended:
@@ -82,7 +82,6 @@ func (p *process) close() error {
 		_ = syscall.Kill(-p.pid(), syscall.SIGKILL)
 		<-p.ended
 	}
-	return nil
 }
 
 // ready waits until a question is answered. It ends the peer if that takes too long.
@@ -98,8 +97,9 @@ func (p *process) ready(ctx context.Context, ask func(context.Context) error) er
 		case <-p.ended:
 			return fmt.Errorf("it ended instead of answering: %s", p.log())
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("no answer within %s: %w: %s",
-				cli.ShortDuration(startMax), err, p.log()), p.close())
+			p.close()
+			return fmt.Errorf("no answer within %s: %w: %s", cli.ShortDuration(startMax), err,
+				p.log())
 		case <-time.After(readyEvery):
 		}
 	}

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"tenaq/internal/engine"
 )
@@ -112,14 +113,7 @@ func (m *Model) repeat(q *modelQueue, attempt string, room int64) []*modelMessag
 	return earlier.messages
 }
 
-func (q *modelQueue) has(msg *modelMessage) bool {
-	for _, other := range q.messages {
-		if other == msg {
-			return true
-		}
-	}
-	return false
-}
+func (q *modelQueue) has(msg *modelMessage) bool { return slices.Contains(q.messages, msg) }
 
 // rememberAttempt notes a receive that was no repeat and has handed something out.
 func (m *Model) rememberAttempt(q *modelQueue, attempt string, picked []*modelMessage) {

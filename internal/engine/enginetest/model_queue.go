@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,11 +67,11 @@ func (m *Model) create(op *engine.CreateQueue) *engine.Error {
 	}
 	q := &modelQueue{name: op.Queue, incarnation: m.identity(), boot: m.boot, rated: m.now,
 		attributes: make(map[string]string)}
-	q.assign(modelDefaults)
+	maps.Copy(q.attributes, modelDefaults)
 	if fifo {
-		q.assign(modelFIFODefaults)
+		maps.Copy(q.attributes, modelFIFODefaults)
 	}
-	q.assign(op.Attributes)
+	maps.Copy(q.attributes, op.Attributes)
 	q.tag(op.Tags)
 	if no := q.clash(); no != nil {
 		return no
@@ -86,14 +87,8 @@ func (m *Model) set(q *modelQueue, values map[string]string) *engine.Error {
 		return no
 	}
 	m.settle(q)
-	q.assign(values)
+	maps.Copy(q.attributes, values)
 	return nil
-}
-
-func (q *modelQueue) assign(values map[string]string) {
-	for k, v := range values { // order does not matter: each is set once
-		q.attributes[k] = v
-	}
 }
 
 func (m *Model) list(op *engine.ListQueues) {

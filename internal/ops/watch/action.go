@@ -160,10 +160,8 @@ func (r *runner) deliver(ctx context.Context, act action, n *Notice) error {
 		if err == nil || i == attempts || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if cli.Pause(ctx, pause); ctx.Err() != nil {
 			return err
-		case <-time.After(pause):
 		}
 		pause *= 2
 	}

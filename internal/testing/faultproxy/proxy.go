@@ -26,6 +26,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tenaq/internal/work/backoff"
 )
 
 // Config says what a Proxy does. Only Target is needed.
@@ -281,15 +283,5 @@ func reset(w http.ResponseWriter) {
 
 // pause waits, and reports false when the client goes away meanwhile.
 func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return d <= 0 || backoff.Sleep(ctx, d) == nil
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"tenaq/internal/testing/audit"
+	"tenaq/internal/work/backoff"
 )
 
 // A Config says what to do to which queue.
@@ -557,12 +558,4 @@ func about(rng *rand.Rand, average time.Duration) time.Duration {
 	return time.Duration(rng.Int64N(int64(2 * average)))
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
+func pause(ctx context.Context, d time.Duration) { _ = backoff.Sleep(ctx, d) }
