@@ -249,10 +249,17 @@ func TestOtherServers(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	results, err := bench.Compare(t.Context(), few, 1, nil, contender(t, bench.Work{Endpoint: e, Queue: "q", Kind: bench.Send}))
-	if err != nil || results[0].Steps < 10 {
-		t.Errorf("got %+v, %v", results, err)
+	steps := int64(0)
+	for range 100 { // a round on a busy machine may have few
+		results, err := bench.Compare(t.Context(), few, 1, nil, contender(t, bench.Work{Endpoint: e, Queue: "q", Kind: bench.Send}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps += int64(results[0].Steps); steps >= 10 {
+			return
+		}
 	}
+	t.Errorf("%d steps in 100 rounds, want 10", steps)
 }
 
 // Input that is not HTTP is an error.
