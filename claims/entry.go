@@ -61,6 +61,9 @@ type Entry struct {
 	Age time.Duration
 
 	Version records.Version // of the record
+
+	// Undoable says that the entry is a decision of a person that Ledger.Undo can take back.
+	Undoable bool
 }
 
 // Remaining returns the rest of the lease of a held entry, zero if it has expired. Known is false
@@ -109,6 +112,18 @@ type stored struct {
 	Memo     []byte `json:"memo,omitempty"`
 	// an earlier holder was lost; how far it came is unknown
 	Unknown bool `json:"unknown,omitempty"`
+	// what a person has decided about, for Ledger.Undo; absent if that is impossible
+	Before *before `json:"before,omitempty"`
+}
+
+// before is what a decision changes in an entry.
+type before struct {
+	State    State  `json:"state"`
+	Owner    string `json:"owner,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	Result   []byte `json:"result,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Unknown  bool   `json:"unknown,omitempty"`
 }
 
 // encode returns the entry as encoding/json would, in a fraction of its time.
@@ -144,6 +159,10 @@ func (s *stored) encode() []byte {
 	data(`,"memo":`, s.Memo)
 	if s.Unknown {
 		b = append(b, `,"unknown":true`...)
+	}
+	if s.Before != nil { // seldom
+		text, _ := json.Marshal(s.Before) // which has nothing that cannot be written
+		b = append(append(b, `,"before":`...), text...)
 	}
 	return append(b, '}')
 }
@@ -190,6 +209,7 @@ func (l *Ledger) entryOf(r records.Record, s *stored) Entry {
 		Memo:     s.Memo,
 		Age:      r.Age,
 		Version:  r.Version,
+		Undoable: s.Before != nil,
 	}
 }
 

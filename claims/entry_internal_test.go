@@ -11,7 +11,7 @@ import (
 // An entry is written without encoding/json, and read by it, here and by other programs.
 func TestEncode(t *testing.T) {
 	full := stored{State: Failed, Owner: "a\"b/é\n1", Nonce: "N", Fence: 1 << 63, Attempts: 3, LeaseMS: 60_000,
-		Result: []byte{0, 255}, Reason: "<&>", Message: "m-1", Memo: []byte("memo"), Unknown: true}
+		Result: []byte{0, 255}, Reason: "<&>", Message: "m-1", Memo: []byte("memo"), Unknown: true, Before: &before{Held, "w", 2, []byte{1}, "why", true}}
 	alone := []stored{{State: Held}, full}
 	v := reflect.ValueOf(full)
 	for i := range v.NumField() {

@@ -18,6 +18,10 @@ var ErrNoEntry = errors.New("the ledger has no entry for this key")
 // ErrChanged is the error of a decision about an entry that has changed in the meantime.
 var ErrChanged = errors.New("has changed in the meantime: look at it again before you decide")
 
+// ErrFinal is the error of an Undo of what cannot be taken back: there is no decision, or it ended
+// a claim whose holder may have learned that.
+var ErrFinal = errors.New("has no decision that can be taken back")
+
 // Entry returns the entry of key, or ErrNoEntry.
 func (l *Ledger) Entry(ctx context.Context, key string) (Entry, error) {
 	e, _, err := l.read(ctx, key)
@@ -115,6 +119,7 @@ func (l *Ledger) GiveUp(ctx context.Context, key, message, reason string) (bool,
 	}
 	s.Unknown = s.Unknown || s.State == Held
 	s.State, s.Reason, s.Result, s.LeaseMS = Exhausted, clip.To(reason, reasonMax), nil, 0
+	s.Before = nil
 	switch conflict, err := l.replace(ctx, key, e.Version, s); {
 	case conflict:
 		return false, nil
@@ -133,8 +138,15 @@ func (l *Ledger) override(ctx context.Context, seen Entry, change func(*stored))
 	}
 	conflict := seen.Version != 0 && seen.Version != e.Version
 	if !conflict {
+		was := before{s.State, s.Owner, s.Attempts, s.Result, s.Reason, s.Unknown}
 		change(&s)
-		s.LeaseMS, s.Unknown = 0, false
+		s.LeaseMS, s.Unknown, s.Before = 0, false, nil
+		if left, known := e.Remaining(); known && left == 0 {
+			s.Before = &was
+			if len(s.encode()) > records.ValueMax-undoRoom {
+				s.Before = nil // two large results
+			}
+		}
 		conflict, err = l.replace(ctx, seen.Key, e.Version, s)
 	}
 	switch {
@@ -146,12 +158,53 @@ func (l *Ledger) override(ctx context.Context, seen Entry, change func(*stored))
 	return nil
 }
 
+// undoRoom is what an entry takes in a record beside its encoding without owner and nonce.
+const undoRoom = 8 << 10
+
+// Undo takes back a decision of a person: the entry is again what Reopen or Settle has replaced. It
+// does so only while the entry is that decision, whose fence is Entry.Fence. If a worker has
+// claimed the key since, or another decision was taken, it returns ErrChanged. A worker that has
+// seen the work settled has deleted its message, which does not come back.
+//
+// A decision about a claim whose lease may still have run is final, because its holder has lost
+// the claim: then Undo returns ErrFinal. A holder whose lease was over does not get its claim back
+// either; its entry is again that of a holder that was lost.
+func (l *Ledger) Undo(ctx context.Context, key string, decision uint64) error {
+	e, s, err := l.read(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case s.Fence != decision:
+		return fmt.Errorf("the claim on %q %w", key, ErrChanged)
+	case s.Before == nil:
+		return fmt.Errorf("the claim on %q %w", key, ErrFinal)
+	}
+	was := s.Before
+	s.State, s.Attempts, s.Result, s.Reason, s.Unknown = was.State, was.Attempts, was.Result,
+		was.Reason, was.Unknown
+	s.Before = nil
+	conflict, err := l.replaceAs(ctx, was.Owner, key, e.Version, s)
+	switch {
+	case conflict:
+		return fmt.Errorf("the claim on %q %w", key, ErrChanged)
+	case err != nil:
+		return fmt.Errorf("take back the decision about %q: %w", key, err)
+	}
+	return nil
+}
+
 // replace writes an entry over a version without having its claim. It takes a new fence, so that a
 // holder does not believe that it wrote the entry itself.
 func (l *Ledger) replace(
 	ctx context.Context, key string, version records.Version, s stored,
 ) (conflict bool, err error) {
-	s.Owner, s.Nonce, s.Fence = l.cfg.Owner, rand.Text(), 0
+	return l.replaceAs(ctx, l.cfg.Owner, key, version, s)
+}
+
+func (l *Ledger) replaceAs(
+	ctx context.Context, owner, key string, version records.Version, s stored,
+) (conflict bool, err error) {
+	s.Owner, s.Nonce, s.Fence = owner, rand.Text(), 0
 	_, err = l.put(ctx, plainPut, l.writeOf(key, version, &s), s.Nonce)
 	_, conflict = errors.AsType[*records.Conflict](err)
 	return conflict, err

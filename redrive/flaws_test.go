@@ -410,6 +410,14 @@ func TestPlanAndPause_FB19(t *testing.T) {
 		if err := d.Pause(t.Context(), "release in progress"); err != nil {
 			t.Fatal(err)
 		}
+		report, err = d.Plan(t.Context())
+		if err != nil || report.Count(redrive.Redrive) != 3 || report.State.Paused != "release in progress" {
+			t.Errorf("the plan of a paused redriver is %+v, paused %q, error %v", report.Decisions, report.State.Paused, err)
+		}
+		r.wantCounts(0, 3, 0)
+		if s, err := d.State(t.Context()); err != nil || s.Paused != "release in progress" || s.Redriven != 0 {
+			t.Errorf("a plan changed the state of a paused redriver: %+v, error %v", s, err)
+		}
 		if report := r.step(r.redriver(nil)); report.Count(redrive.Redrive) != 0 || report.State.Paused != "release in progress" {
 			t.Errorf("while paused: %+v", report)
 		}

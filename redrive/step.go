@@ -64,9 +64,10 @@ func (r *Redriver) Step(ctx context.Context) (Report, error) {
 	return r.step(ctx, false)
 }
 
-// Plan says what Step would do. It receives dead letters and gives them back at its end, even after
-// an error. A tenaq server takes back their receives as well; elsewhere their receive counts grow
-// by one.
+// Plan says what Step would do, and of a paused redriver, what its first step after the pause would
+// do: that is what an operator looks at before Resume. It receives dead letters and gives them back
+// at its end, even after an error. A tenaq server takes back their receives as well; elsewhere
+// their receive counts grow by one.
 func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 	return r.step(ctx, true)
 }
@@ -78,9 +79,15 @@ func (r *Redriver) step(ctx context.Context, dry bool) (report Report, err error
 	if w.state, w.version, err = r.load(ctx); err != nil {
 		return report, err
 	}
-	before := w.state.Breaker.State
+	before, paused := w.state.Breaker.State, w.state.Paused
+	if dry {
+		w.state.Paused = ""
+	}
 	defer func() {
 		report.Hidden = w.giveBackAll()
+		if dry {
+			w.state.Paused = paused
+		}
 		report.State = w.state
 		report.Changed = before != w.state.Breaker.State
 	}()

@@ -151,6 +151,9 @@ type Config struct {
 	// Redrivers, if set, are those that Writing runs, for /v1/redrivers.
 	Redrivers v1.Redrivers
 
+	// Stores, if set, are stores outside the server whose claims /v1/claims shows.
+	Stores v1.Stores
+
 	// Version is the version of the program.
 	Version string
 

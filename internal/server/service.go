@@ -97,6 +97,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Actions:   Actions(),
 		Monitor:   v.alarms,
 		Redrivers: s.cfg.Redrivers,
+		Stores:    s.cfg.Stores,
 		Backup:    s.backups.begin,
 		SQS:       v.api.Do,
 	})

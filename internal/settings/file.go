@@ -27,6 +27,7 @@ type configFile struct {
 	values  map[string]fileValue
 	Queues  []DeclaredQueue
 	Redrive *RedriveSection // nil when there is none
+	Stores  []ClaimStore
 	Actions map[string]monitor.Action
 }
 
@@ -189,13 +190,15 @@ func (f *configFile) read(root *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	known := append(settingNames(), "queues", "redrive", "actions")
+	known := append(settingNames(), "queues", "redrive", "claims", "actions")
 	for _, p := range pairs {
 		switch {
 		case p.key == "queues":
 			err = f.readQueues(p.value)
 		case p.key == "redrive":
 			err = f.readRedrive(p.line, p.value)
+		case p.key == "claims":
+			err = f.readStores(p)
 		case p.key == "actions":
 			err = f.readActions(p.value)
 		case slices.Contains(known, p.key):

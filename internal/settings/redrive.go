@@ -2,9 +2,7 @@ package settings
 
 import (
 	"context"
-	"net/url"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -135,24 +133,10 @@ func (s *RedriveSection) recordsText() string {
 // RecordsAddress is where the records are, as --records takes it. A password is left out.
 func (s *RedriveSection) RecordsAddress(getenv func(string) string) string {
 	address, _ := cli.FlagOr("--records", s.Records.Address, "TENAQ_RECORDS", getenv)
-	switch {
-	case address == "":
+	if address == "" {
 		return s.recordsText()
-	case !strings.HasPrefix(address, "postgres"):
-		return address
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return "postgres:" // nothing is known of where its password ends
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	query := u.Query()
-	query.Del("password")
-	query.Del("sslpassword")
-	u.RawQuery = query.Encode()
-	return u.String()
+	return withoutPassword(address)
 }
 
 // Flags are those with which "tenaq redrive run" does what the server does for a queue.

@@ -29,7 +29,7 @@ func TestZeroMeansNone(t *testing.T) {
 // TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting,
 // perhaps for its opposite, but for what the program itself provides.
 func TestEverySettingIsConfigurable(t *testing.T) {
-	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics", "Actions", "HeapBallast", "DeadLetterQueues", "ConfigFiles", "ClusterToken", "Writing", "Redrivers"}
+	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics", "Actions", "HeapBallast", "DeadLetterQueues", "ConfigFiles", "ClusterToken", "Writing", "Redrivers", "Stores"}
 	set := map[string]bool{}
 	for _, s := range allSettings {
 		field := strings.ReplaceAll(strings.ToLower(s.name), "-", "")

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -45,8 +48,78 @@ var rules = map[string]string{
 	"dark":  `runOnly: {type: "rule", values: ["color-contrast", "link-in-text-block"]}`,
 }
 
+// A zoom of 400 percent leaves a window of 1,280 by 1,024 pixels with this size.
+const zoomedWidth, zoomedHeight = 320, 256
+
+// fits fails the test if the page is wider than its window.
+func (b *tab) fits(name string, width int64) {
+	b.t.Helper()
+	if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
+		widest := eval[string](b, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + "." + e.className).slice(0, 5).join(", ")`)
+		b.t.Errorf("%s: the page is %d wide in a window of %d: %s", name, wide, width, widest)
+	}
+}
+
+// tables fails the test unless a screen reader has each table of the page with a name and a cell
+// for each of its columns in each row. Behind a dialog there is none.
+func (b *tab) tables(name string) {
+	b.t.Helper()
+	const shown = `document.querySelector("dialog:modal") ? 0 : [...document.querySelectorAll("main table, main [role=table], main [role=grid]")].filter((e) => e.checkVisibility()).length`
+	want := eval[int](b, shown)
+	tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	nodes := make(map[accessibility.NodeID]*accessibility.Node)
+	for _, n := range tree.Nodes {
+		nodes[n.NodeID] = n
+	}
+	text := func(v *accessibility.Value) (s string) {
+		if v != nil {
+			_ = json.Unmarshal(v.Value, &s) // of another type: no text
+		}
+		return s
+	}
+	// below are the closest nodes with some roles
+	var below func(n *accessibility.Node, roles ...string) []*accessibility.Node
+	below = func(n *accessibility.Node, roles ...string) (all []*accessibility.Node) {
+		for _, id := range n.ChildIDs {
+			if child := nodes[id]; child == nil {
+				continue
+			} else if slices.Contains(roles, text(child.Role)) {
+				all = append(all, child)
+			} else {
+				all = append(all, below(child, roles...)...)
+			}
+		}
+		return all
+	}
+	found := 0
+	for _, n := range tree.Nodes {
+		if role := text(n.Role); n.Ignored || role != "table" && role != "grid" {
+			continue
+		}
+		found++
+		rows := below(n, "row")
+		if text(n.Name) == "" || len(rows) < 2 {
+			b.t.Errorf("%s: a table is called %q and has %d rows", name, text(n.Name), len(rows))
+			continue
+		}
+		heads := len(below(rows[0], "columnheader"))
+		for i, row := range rows[1:] {
+			if cells := len(below(row, "cell", "gridcell", "rowheader")); cells != heads || heads == 0 {
+				b.t.Errorf("%s: row %d of the table %q has %d cells, and the table has %d columns", name, i+1, text(n.Name), cells, heads)
+				break
+			}
+		}
+	}
+	if found != want {
+		b.t.Errorf("%s: a screen reader has %d of %d tables", name, found, want)
+	}
+}
+
 // judged checks a page in both schemes and both sizes: no violation of WCAG 2.2 AA, nothing wider
-// than the window.
+// than the window, also with a zoom of 400 percent, and tables that a screen reader can read.
 func (b *tab) judged(name string) {
 	b.t.Helper()
 	if eval[bool](b, "typeof axe === 'undefined'") {
@@ -56,23 +129,25 @@ func (b *tab) judged(name string) {
 		}
 		eval[bool](b, text+";true")
 	}
+	const drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 	for _, size := range [][2]int64{{1920, 1080}, {360, 640}} {
 		b.size(size[0], size[1])
 		for _, scheme := range []string{"light", "dark"} {
 			b.scheme(scheme)
-			eval[bool](b, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+			eval[bool](b, drawn)
 			for _, violation := range eval[[]string](b, fmt.Sprintf(audit, rules[scheme])) {
 				b.t.Errorf("%s, %s, %d wide: %s", name, scheme, size[0], violation)
 			}
-			if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > size[0] {
-				widest := eval[string](b, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + "." + e.className).slice(0, 5).join(", ")`)
-				b.t.Errorf("%s, %s: the page is %d wide in a window of %d: %s", name, scheme, wide, size[0], widest)
-			}
+			b.fits(name+", "+scheme, size[0])
 			b.shoot(fmt.Sprintf("%s-%s-%d", name, scheme, size[0]))
 		}
 	}
+	b.size(zoomedWidth, zoomedHeight)
+	eval[bool](b, drawn)
+	b.fits(name+", zoomed", zoomedWidth)
 	b.size(1920, 1080)
 	b.scheme("light")
+	b.tables(name)
 }
 
 // Every page keeps the rules of WCAG 2.2 AA and fits, in both schemes, on a phone and on a large

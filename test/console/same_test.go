@@ -96,6 +96,8 @@ func (w *twins) all() []pressed {
 		{action: "settle", about: "what is done", at: "#/claims/done", button: [2]string{"button", "Settle"}, dialog: "Settle", fill: [][2]string{{"Reason", "wrong"}, {"Result", "2"}}, then: confirm},
 		{action: "release", at: "#/claims/held", button: [2]string{"button", "Release"}, dialog: "Release", fill: [][2]string{{"Reason", "its host is off"}}, then: confirm},
 		{action: "release", about: "of another ledger", at: "#/claims/failed?ledger=jobs%2F", button: [2]string{"button", "Release"}, dialog: "Release", fill: [][2]string{{"Reason", "again"}}},
+		{action: "settle", about: "in another store", at: "#/claims/order-46?store=shop", button: [2]string{"button", "Settle"}, dialog: "Settle", fill: [][2]string{{"Reason", "it's with the bank"}, {"Result", hostile}}},
+		{action: "release", about: "in another store", at: "#/claims/order-44?store=shop", button: [2]string{"button", "Release"}, dialog: "Release", fill: [][2]string{{"Reason", "again"}}},
 
 		// The first step, because later ones find the rate of the policy in the records.
 		{action: "step", at: "#/redrivers/step-dlq", button: [2]string{".alarmbox .bar button", "Take a step"}, dialog: "Take a step"},
@@ -153,24 +155,32 @@ type twins struct {
 	task           map[string]string // by its queue
 	known          map[string]bool   // ids that both have
 	bin, home      string
+	stores         []string // paths of their stores in SQLite
 }
 
 func newTwins(t *testing.T) *twins {
 	t.Helper()
-	config := filepath.Join(t.TempDir(), "tenaq.yaml")
-	if err := os.WriteFile(config, []byte(`redrive:
+	w := &twins{t: t, task: make(map[string]string), known: make(map[string]bool), home: t.TempDir()}
+	first, second := t.TempDir(), t.TempDir()
+	args := func(dir string) []string {
+		config := filepath.Join(dir, "tenaq.yaml")
+		if err := os.WriteFile(config, fmt.Appendf(nil, `redrive:
   records: server
   ledger: jobs/
   queues:
     - {dead-letter: calm-dlq, parking: lot, schedule: "0 0 1 1 *"}
     - {dead-letter: step-dlq, parking: lot, target: send, schedule: "0 0 1 1 *", policy: {rate-first: 2, delay-base: 30s}}
-`), 0o600); err != nil {
-		t.Fatal(err)
+claims:
+  - {name: shop, records: "sqlite:%s/shop.db"}
+`, dir), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addClaimsTo(t, dir+"/shop.db")
+		w.stores = append(w.stores, dir+"/shop.db")
+		return []string{"--config", config, "--alarm-minute", "1s"}
 	}
-	w := &twins{t: t, task: make(map[string]string), known: make(map[string]bool), home: t.TempDir()}
-	args := []string{"--config", config, "--alarm-minute", "1s"}
-	first := t.TempDir()
-	s := serveFrom(t, first, nil, args...)
+	of := [2][]string{args(first), args(second)}
+	s := serveFrom(t, first, nil, of[0]...)
 	w.furnish(s)
 	for _, id := range ids.FindAllString(w.text(s), -1) {
 		w.known[id] = true
@@ -178,11 +188,10 @@ func newTwins(t *testing.T) *twins {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	second := t.TempDir()
 	if err := os.CopyFS(filepath.Join(second, "data"), os.DirFS(filepath.Join(first, "data"))); err != nil {
 		t.Fatal(err)
 	}
-	w.buttons, w.typed = serveFrom(t, first, nil, args...), serveFrom(t, second, nil, args...)
+	w.buttons, w.typed = serveFrom(t, first, nil, of[0]...), serveFrom(t, second, nil, of[1]...)
 	bin := t.TempDir()
 	if err := os.Symlink(built.Program(t), filepath.Join(bin, "tenaq")); err != nil {
 		t.Fatal(err)
@@ -307,9 +316,9 @@ func (w *twins) state(s *server) map[string]any {
 			delete(t, "done")
 		}
 	}
-	for _, ledger := range []string{"claim/", "jobs/"} {
-		for _, c := range list("/claims?limit=100&ledger="+url.QueryEscape(ledger), "claims") {
-			ask("/claims/" + url.PathEscape(c["key"].(string)) + "?ledger=" + url.QueryEscape(ledger))
+	for _, place := range []string{"ledger=claim%2F", "ledger=jobs%2F", "store=shop"} {
+		for _, c := range list("/claims?limit=100&"+place, "claims") {
+			ask("/claims/" + url.PathEscape(c["key"].(string)) + "?" + place)
 		}
 	}
 	for _, r := range list("/redrivers", "redrivers") {
@@ -428,7 +437,7 @@ func (w *twins) plain(text string) string {
 // run runs a command of the page against the other server.
 func (w *twins) run(t *testing.T, command string) {
 	t.Helper()
-	elsewhere := strings.ReplaceAll(command, w.buttons.URL(), w.typed.URL())
+	elsewhere := strings.NewReplacer(w.buttons.URL(), w.typed.URL(), w.stores[0], w.stores[1]).Replace(command)
 	if !strings.HasPrefix(command, "tenaq ") || elsewhere == command {
 		t.Fatalf("the page says: %s", command)
 	}
@@ -657,4 +666,105 @@ func actions(t *testing.T) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// What a key needs for the button of each action.
+var (
+	taking  = []string{"tenaq:ManageTasks", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage"}
+	moving  = append(slices.Clone(taking), "sqs:SendMessage")
+	editing = []string{"tenaq:ReplaceMessage", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
+	rights  = map[string][]string{
+		"create": {"sqs:CreateQueue"}, "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
+		"pause": {"sqs:TagQueue", "sqs:UntagQueue"}, "resume": {"sqs:TagQueue", "sqs:UntagQueue"}, "settings": {"sqs:SetQueueAttributes"},
+		"tag": {"sqs:TagQueue"}, "untag": {"sqs:TagQueue", "sqs:UntagQueue"},
+		"redrive": moving, "move": moving, "park": moving, "create-missing": moving, "delete": taking, "edit": editing,
+		"task-pause": {"tenaq:ManageTasks"}, "task-resume": {"tenaq:ManageTasks"}, "task-rate": {"tenaq:ManageTasks"}, "task-cancel": {"tenaq:ManageTasks"},
+		"settle": {"tenaq:ManageClaims"}, "release": {"tenaq:ManageClaims"},
+		"step": {"tenaq:ManageRedrivers"}, "plan": {"tenaq:ManageRedrivers"}, "redriver-pause": {"tenaq:ManageRedrivers"}, "redriver-resume": {"tenaq:ManageRedrivers"},
+		"silence": {"tenaq:SilenceAlarms"}, "end-silence": {"tenaq:SilenceAlarms"}, "acknowledge": {"tenaq:AcknowledgeAlarm"}, "end-acknowledgement": {"tenaq:AcknowledgeAlarm"},
+	}
+)
+
+// there reports in the browser whether the button of an action is on its page.
+func (p *pressed) there() string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].some((e) => e.innerText.includes(%s))`, quoted(p.button[0]), quoted(p.button[1]))
+}
+
+// The button of each action is absent for a key that may do everything but one thing that the
+// action needs, and is there for a key that may do it too. That the server refuses such requests is
+// the business of TestEveryRight in internal/api/v1. [CONSOLE-14]
+func TestButtonsWithoutRights(t *testing.T) {
+	t.Parallel()
+	if names := slices.Sorted(maps.Keys(rights)); !slices.Equal(names, actions(t)) {
+		t.Fatalf("the console has the actions %v, and rights are known for %v", actions(t), names)
+	}
+	w := newTwins(t)
+	s := w.buttons
+	first := make(map[string]pressed) // case of each action
+	for _, p := range w.all() {
+		if _, known := first[p.action]; known || p.action == "task-pause" { // a task that runs is at its end soon
+			continue
+		}
+		if p.action == "step" { // which a redriver that is paused cannot take
+			p.at = "#/redrivers/calm-dlq"
+		}
+		first[p.action] = p
+		if p.prepare != nil {
+			p.prepare(s)
+		}
+	}
+	var all struct{ Allowed []string }
+	s.ask("/v1", nil, &all)
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var lacking []string // rights
+	for _, needs := range rights {
+		lacking = append(lacking, needs...)
+	}
+	slices.Sort(lacking)
+	lacking = slices.Compact(lacking)
+	secret := func(i int) string { return fmt.Sprintf("%s-%d", opsSecret, i) }
+	key := func(i int, allow []string) string {
+		text, err := json.Marshal(object{"id": fmt.Sprintf("TQLACKS%03d", i), "secret": secret(i), "name": fmt.Sprintf("ops-%d", i), "allow": allow})
+		return string(must(text, err))
+	}
+	keys := []string{opsKey(`"*"`)}
+	for i, right := range lacking {
+		if !slices.Contains(all.Allowed, right) {
+			t.Fatalf("there is no action %s", right)
+		}
+		keys = append(keys, key(i, slices.DeleteFunc(slices.Clone(all.Allowed), func(a string) bool { return a == right })))
+	}
+	k, _ := keyed(t, strings.Join(keys, ", "), "--data-dir", s.DataDir(), "--config", filepath.Join(filepath.Dir(s.DataDir()), "tenaq.yaml"), "--alarm-minute", "1s")
+	visit := func(b *tab, p pressed, allowed bool) {
+		b.goTo("#/nowhere")
+		b.sees("There is no such page")
+		b.goTo(p.at)
+		b.until("the page is there", `document.querySelector("main h1") && !document.querySelector("main h1").innerText.includes("no such page") && !document.querySelector("main .loading")`)
+		if p.before != nil && allowed {
+			p.before(b)
+		}
+	}
+	b := k.open(t, "")
+	b.signIn(opsID, opsSecret)
+	for name, p := range first {
+		visit(b, p, true)
+		b.until("the button of "+name+" is there", p.there())
+	}
+	for i, right := range lacking {
+		b := k.open(t, "")
+		b.signIn(fmt.Sprintf("TQLACKS%03d", i), secret(i))
+		for name, p := range first {
+			if !slices.Contains(rights[name], right) {
+				continue
+			}
+			looks := right != "tenaq:PeekMessages" // without which no kind is shown
+			visit(b, p, looks)
+			b.until("the session is there", `document.querySelector(".account")`)
+			if eval[bool](b, p.there()) {
+				t.Errorf("without %s there is the button of %s", right, name)
+			}
+		}
+	}
 }

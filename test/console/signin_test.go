@@ -329,6 +329,8 @@ func TestNoRight(t *testing.T) {
 				b.goTo(page[0])
 				b.sees(page[1])
 				switch page[0] {
+				case "#/q/orders": // which begins to measure its handling times, as a look does [V1-22]
+					b.until("it is measured", `/Deletes are measured from now on|messages? since/.test(document.querySelector("section[aria-labelledby=handling]")?.innerText)`)
 				case "#/q/orders-dlq/dead":
 					b.click(".kindhead", "CardDeclined")
 				case "#/q/orders/messages":

@@ -14,6 +14,10 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"tenaq/claims"
+	"tenaq/records"
+	"tenaq/records/sqliterecords"
 )
 
 // redriving is the configuration of a server with redrivers that take no step by themselves.
@@ -236,6 +240,19 @@ func TestPlan(t *testing.T) {
 		t.Errorf("a plan has changed the queue:\n%s\nwas\n%s", after, before)
 	}
 	s.logged("ManageRedrivers", "orders-dlq")
+	// A pause is no reason to see nothing: this is what a person looks at before its end.
+	s.ask("/v1/redrivers/orders-dlq/pause", object{"reason": "release"}, nil)
+	b.press("r")
+	b.sees("Resume")
+	b.asks(".alarmbox .bar button", "Plan the next step", "Plan the next step of orders-dlq")
+	b.submit()
+	b.sees("It is paused: release (unsigned). This is the first step after Resume.")
+	b.until("each has its row", fmt.Sprintf(`document.querySelectorAll(".planned tbody tr").length === %d`, n))
+	b.sees(fmt.Sprintf("%d would go back, 1 would be parked", rate))
+	if got := s.depth("orders-dlq") + ", " + s.paused("orders-dlq"); got != fmt.Sprintf("%d 0 0, release (unsigned)", n) || received() != before {
+		t.Errorf("after a plan of a paused redriver: %s", got)
+	}
+	s.ask("/v1/redrivers/orders-dlq/resume", object{}, nil)
 	b.asks(".alarmbox .bar button", "Take a step", "Take a step of orders-dlq")
 	before = received()
 	b.begins("Cancel")
@@ -342,7 +359,9 @@ func (s *server) addClaims() {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	b := s.open(t, "#/claims")
+	b := s.blank(t)
+	b.waits(10*time.Second, time.Hour) // with Undo, which the test presses later
+	b.visit(s.URL() + "/console/#/claims")
 	b.sees("There is no claim in the records of this server")
 	b.judged("no-claims")
 	s.addClaims()
@@ -376,6 +395,17 @@ func TestClaims(t *testing.T) {
 	b.sees("Recorded that order-46 is done.")
 	b.until("it is done", `document.querySelector("main .badge").innerText.includes("completed")`)
 	s.logged("ManageClaims", "claim/order-46")
+	b.click(".toast button", "Undo")
+	b.sees("Undone.")
+	b.until("it awaits a decision again", `document.querySelector("main .badge").innerText.includes("parked") && document.querySelector("main").innerText.includes("it is unknown how far it came")`)
+	b.asks("button", "Settle", "Settle order-46")
+	b.fill("Reason", "it's with the bank")
+	b.submit()
+	b.sees("Recorded that order-46 is done.")
+	s.ask("/v1/claims/order-46/reopen", object{"reason": "another person", "force": true}, nil)
+	b.click(".toast button", "Undo")
+	b.sees("has changed in the meantime")
+	b.click(".toast button", "×")
 	b.goTo("#/claims/order-42")
 	b.sees("worker-7")
 	b.until("its life is there", `document.querySelector(".life")?.innerText.includes("received")`)
@@ -386,11 +416,15 @@ func TestClaims(t *testing.T) {
 	if !eval[bool](b, disabled) {
 		t.Error("a claim whose lease runs is released without a second thought")
 	}
+	b.sees("This cannot be taken back.") // because its holder loses the claim
 	b.judged("release")
 	b.click("dialog[open] .check input", "")
 	b.shows("--force")
 	b.submit()
 	b.sees("order-42 can be claimed again.")
+	if strings.Contains(b.text(".toast"), "Undo") {
+		t.Error("a holder that has lost its claim could get it back")
+	}
 	var c struct{ State, Reason string }
 	s.ask("/v1/claims/order-42", nil, &c)
 	if c.State != "released" || c.Reason != "its host is switched off" {
@@ -400,6 +434,121 @@ func TestClaims(t *testing.T) {
 	b.sees("Life of order-42")
 	b.press("g", "c")
 	b.sees("mail-000")
+}
+
+// addClaimsTo adds claims to a store in SQLite, as workers do.
+func addClaimsTo(t *testing.T, path string) *claims.Ledger {
+	t.Helper()
+	store, err := sqliterecords.New(sqliterecords.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	l, err := claims.New(claims.Config{Store: store, Owner: "worker-7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"order-43", "order-44"} {
+		c, err := l.Acquire(t.Context(), key)
+		if err == nil && key == "order-43" {
+			err = c.Complete(t.Context(), []byte("ch_1"))
+		} else if err == nil {
+			err = c.Fail(t.Context(), "timeout after 3000 ms")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	parked := `{"v":1,"state":"parked","owner":"worker-9","attempts":2,"reason":"a holder was lost, and it is unknown how far it came"}`
+	if _, err := store.Put(t.Context(), records.Write{Key: "claim/order-46", Value: []byte(parked)}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Claims in other stores are shown, settled and released there. A store that is away makes one
+// panel fail, with what to do, and no password is shown. [REC-18, CONSOLE-15]
+func TestOtherStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := addClaimsTo(t, dir+"/shop.db")
+	config := dir + "/tenaq.yaml"
+	if err := os.WriteFile(config, fmt.Appendf(nil, `claims:
+  - {name: shop, records: "sqlite:%s/shop.db"}
+  - {name: away, records: "postgres://app:very-hidden@127.0.0.1:1/shop"}
+  - {name: costly, records: "dynamodb:jobs"}
+`, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, []string{"AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:1", "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b", "AWS_REGION=us-east-1"}, "--config", config)
+	s.claim("order-42", "acquire", object{"owner": "worker-7"})
+	b := s.blank(t)
+	b.waits(10*time.Second, time.Hour) // with Undo, which the test presses later
+	b.visit(s.URL() + "/console/#/claims")
+	b.sees("order-42")
+	b.fill("Store", "shop")
+	b.sees("parked: awaits a decision")
+	b.sees("These claims are in sqlite:" + dir + "/shop.db")
+	if strings.Contains(b.text("main"), "order-42") {
+		t.Error("claims of the server are among those of another store")
+	}
+	b.judged("claims-elsewhere")
+	b.press("c")
+	b.sees("tenaq claims list --records sqlite:" + dir + "/shop.db")
+	b.press("\x1b")
+	b.fill("State", "stuck")
+	b.until("two are stuck", `document.querySelectorAll("main tbody tr").length === 2`)
+	b.click("a[data-row]", "order-46")
+	b.sees("it is unknown how far it came")
+	b.asks("button", "Settle", "Settle order-46")
+	b.fill("Reason", "the bank has it")
+	b.fill("Result", "ch_2")
+	b.shows("tenaq claims settle order-46 --reason 'the bank has it' --result ch_2 --records sqlite:" + dir + "/shop.db")
+	b.submit()
+	b.sees("Recorded that order-46 is done.")
+	b.judged("claim-elsewhere")
+	if e, err := l.Entry(t.Context(), "order-46"); err != nil || e.State != claims.Completed || string(e.Result) != "ch_2" || e.Reason != "the bank has it" {
+		t.Errorf("a worker sees %+v, %v", e, err)
+	}
+	s.logged("ManageClaims", "claim/order-46")
+	b.goTo("#/claims/order-44?store=shop")
+	b.asks("button", "Release", "Release order-44")
+	b.fill("Reason", "again")
+	b.submit()
+	b.sees("order-44 can be claimed again.")
+	b.click(".toast button", "Undo")
+	b.sees("Undone.")
+	if e, err := l.Entry(t.Context(), "order-44"); err != nil || e.State != claims.Failed || e.Reason != "timeout after 3000 ms" || e.Owner != "worker-7" {
+		t.Errorf("after Undo a worker sees %+v, %v", e, err)
+	}
+	b.asks("button", "Release", "Release order-44")
+	b.fill("Reason", "again")
+	b.submit()
+	b.sees("order-44 can be claimed again.")
+	if c, err := l.Acquire(t.Context(), "order-44"); err != nil || c.Attempts() != 1 {
+		t.Errorf("a worker claims it: %+v, %v", c, err)
+	}
+
+	b.click("main h1 a", "Claims")
+	b.until("the list of the store is there", `document.querySelector("main tbody tr")`)
+	b.fill("Store", "away")
+	b.sees("The store away, which is postgres://app@127.0.0.1:1/shop, cannot be used now")
+	b.sees("Check that it runs, that this server reaches it")
+	if strings.Contains(eval[string](b, "document.documentElement.outerHTML"), "very-hidden") {
+		t.Error("the page shows the password of a store")
+	}
+	b.judged("store-away")
+	b.goTo("#/claims/order-1?store=away")
+	b.sees("cannot be used now")
+	b.goTo("#/claims?store=costly")
+	b.sees("Each list reads the whole table")
+	b.judged("store-costly")
+	b.click("main button", "Read the table")
+	b.sees("The store costly, which is dynamodb:jobs, cannot be used now")
+	b.fill("Store", "")
+	b.sees("order-42") // the claims of the server, meanwhile
+	b.press("g", "o")
+	b.sees("queues")
 }
 
 // addManyClaims adds claims of work that is done, and behind them one that awaits a decision.

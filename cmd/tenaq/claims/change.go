@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,42 @@ with exit code 4 unless you add --force.`,
 	}
 	cmd.Flags().StringVar(&result, "result", "", "result of the work, as `text`")
 	cli.Text(cmd.Flags(), &file, "result-file", "read the result of the work from this `file`")
+	return cmd
+}
+
+func newUndoCmd(a *cli.App, f *cli.ClaimsFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "undo KEY",
+		Short: "Take back the last decision about a key",
+		Long: `Take back the last "settle" or "release" of a key: its entry is again what it
+was. If a worker has claimed the key since, or the decision ended a claim whose
+lease might have run, the exit code is 4 and nothing is changed.
+
+A worker that has seen the work settled has deleted its message. It does not
+come back: send it again.`,
+		Example: `  tenaq claims undo order-17`,
+		Args:    cli.Wants(1, 1),
+		RunE: with(f, func(ctx context.Context, l *cli.Ledger, args []string) error {
+			e, err := l.Entry(ctx, args[0])
+			if err == nil {
+				err = l.Undo(ctx, args[0], e.Fence)
+			}
+			was := newDocument(&e)
+			if err == nil {
+				e, err = l.Entry(ctx, args[0])
+			}
+			switch {
+			case errors.Is(err, claims.ErrFinal), errors.Is(err, claims.ErrChanged):
+				return cli.Codedf(cli.ExitRefused, "%w; see: tenaq claims show", err)
+			case err != nil:
+				return explain(l, err)
+			}
+			d := newDocument(&e)
+			return a.Result(map[string]any{"key": e.Key, "was": was.State, "state": e.State},
+				"took back that %s was %s; it is %s again", cli.OneLine(e.Key), was.state(), d.state())
+		}),
+	}
+	f.RegisterRetention(cmd)
 	return cmd
 }
 

@@ -52,7 +52,7 @@ entry:
 	f.Register(cmd)
 	f.Connect = client.Connect
 	cmd.AddCommand(newListCmd(a, f), newStuckCmd(a, f), newShowCmd(a, f), newReleaseCmd(a, f),
-		newSettleCmd(a, f), newSweepCmd(a, f, client))
+		newSettleCmd(a, f), newUndoCmd(a, f), newSweepCmd(a, f, client))
 	cli.AsGroup(cmd)
 	return cmd
 }

@@ -33,7 +33,9 @@ back are judged.
 SQS cannot show a message without delivering it. The plan receives the messages
 that it looks at, only a few more than the rate has room for, and gives them
 back at its end. A tenaq server takes back the receives as well; on another
-server the receive counts grow by one.`,
+server the receive counts grow by one.
+
+While a redriver is paused, this is the first step after its pause.`,
 		Example: `  tenaq redrive plan orders-dlq
   tenaq redrive plan orders-dlq mail-dlq --redrives 3
   tenaq redrive plan orders-dlq --json | jq '.queues[].decisions[] | select(.action == "park")'`,
@@ -209,13 +211,17 @@ func (p *planDocument) summary() string {
 	case n > 0:
 		text += fmt.Sprintf(", %d looked at: %d to redrive, %d to park, %d to hold", n, p.Redrive,
 			p.Park, p.Hold)
-	case p.Paused != "":
-		return text + ", paused: " + p.Paused
 	case p.Breaker.State == breaker.Open:
-		return text + ", and the breaker is open until " + p.Breaker.HalfOpenAt.Format(time.RFC3339)
+		return text + ", and the breaker is open until " +
+			p.Breaker.HalfOpenAt.Format(time.RFC3339) + p.pausedText()
 	case p.Depth > 0:
 		text += ", none of which can be received now: they are hidden, or the rate has no room for more"
 	}
 	return text + fmt.Sprintf("; the breaker is %s, and %d of at most %d would be on their way",
-		p.Breaker.State, p.OnTheWay, p.Rate)
+		p.Breaker.State, p.OnTheWay, p.Rate) + p.pausedText()
+}
+
+func (p *planDocument) pausedText() string {
+	return cli.OrEmpty(p.Paused != "", "; paused: "+cli.OneLine(p.Paused)+
+		". This is the first step after: tenaq redrive resume "+p.Queue)
 }

@@ -43,6 +43,11 @@ It can make the server bring dead letters back, as "tenaq redrive run" does:
         schedule: rate(5 minutes)
         policy: {rate-max: 50, redrives: 3}
 
+It names stores of records whose claims the console shows beside its own:
+
+  claims:
+    - {name: shop, records: "postgres://app@db.example.com/shop"}
+
 It declares the actions that alarms may run. Each queue has built-in alarms;
 programs can create others with the CloudWatch API:
 
@@ -92,6 +97,9 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 		if c.File != nil && c.File.Redrive != nil {
 			document["redrive"] = c.File.Redrive.Document()
 		}
+		if c.File != nil && len(c.File.Stores) > 0 {
+			document["claims"] = settings.StoreNames(c.File.Stores)
+		}
 		if c.File != nil && len(c.File.Actions) > 0 {
 			document["actions"] = c.File.ActionNames() // and not what they hold
 		}
@@ -108,6 +116,10 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 	if c.File != nil && c.File.Redrive != nil {
 		t.Add("redrive", strings.Join(c.File.Redrive.QueueNames(), ","),
 			fmt.Sprintf("%s:%d", c.File.Path, c.File.Redrive.Line))
+	}
+	if c.File != nil && len(c.File.Stores) > 0 {
+		t.Add("claims", strings.Join(settings.StoreNames(c.File.Stores), ","),
+			fmt.Sprintf("%s:%d", c.File.Path, c.File.Stores[0].Line))
 	}
 	if c.File != nil && len(c.File.Actions) > 0 {
 		t.Add("actions", strings.Join(c.File.ActionNames(), ","), c.File.Path)

@@ -93,6 +93,11 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 			redriveHosted(ctx, s, c, redriven, shown)
 		}
 	}
+	if c.File != nil && len(c.File.Stores) > 0 {
+		stores := newClaimStores(c.File.Stores)
+		defer stores.close()
+		c.Stores = stores
+	}
 	signals, stop := hangups(c, os.Getenv)
 	defer stop()
 	var err error

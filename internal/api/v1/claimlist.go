@@ -24,6 +24,7 @@ const (
 
 type claimsIn struct {
 	Ledger string `query:"ledger" default:"claim/" doc:"key prefix of the ledger"`
+	Store  string `query:"store" doc:"name of a store outside the server; its own records if absent"`
 	Prefix string `query:"prefix" doc:"of the keys"`
 	State  string `query:"state" enum:"held,completed,failed,exhausted,released,parked,unreadable,stuck" doc:"stuck: not done, and no holder works on it"`
 	After  string `query:"after" doc:"next of the page before"`
@@ -58,35 +59,58 @@ func (p *claimPage) List(
 	return list, nil
 }
 
-// claims answers GET /v1/claims. [REC-16]
+func (p *claimPage) nextKey() string { return p.next }
+func (p *claimPage) steps() int      { return claimSteps }
+
+// claims answers GET /v1/claims. [REC-16, REC-18]
 func (c *call) claims(in claimsIn) (list claimList, err error) {
 	if _, err := records.CheckList(in.Limit, in.Ledger+in.Prefix, in.After); err != nil {
 		return list, errRecord(err)
 	}
-	page := &claimPage{serverRecords: serverRecords{c.cfg.Broker, c.principal.Account()}}
-	l, err := claims.New(claims.Config{Store: page, Prefix: in.Ledger, Owner: c.principal.ARN()})
-	if err != nil {
-		return list, errRecord(err)
-	}
-	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
-	if err := c.room.Wait(c, intake.AnswerCost*(recordsBytes+records.ValueMax),
-		intake.WaitMax); err != nil {
+	list.Claims = []claimView{}
+	if in.Store == "" {
+		page := &claimPage{serverRecords: serverRecords{c.cfg.Broker, c.principal.Account()}}
+		err := c.listClaims(c, in, page, intake.AnswerCost*(recordsBytes+records.ValueMax), &list)
 		return list, err
 	}
-	list.Claims = []claimView{}
+	err = c.inStore(in.Store, func(ctx context.Context, s *outside) error {
+		return c.listClaims(ctx, in, s, storeLooks*records.ValueMax, &list)
+	})
+	return list, err
+}
+
+// A stepped store reads lists in steps.
+type stepped interface {
+	records.Store
+	nextKey() string // where the next step begins; empty after the last one
+	steps() int
+}
+
+// listClaims adds a page of claims to a list. A step takes some bytes.
+func (c *call) listClaims(
+	ctx context.Context, in claimsIn, page stepped, bytes int64, list *claimList,
+) error {
+	l, err := claims.New(claims.Config{Store: page, Prefix: in.Ledger, Owner: c.principal.ARN()})
+	if err != nil {
+		return errRecord(err)
+	}
+	c.room = c.cfg.Intake.Answers.Hold(c.principal.Account())
+	if err := c.room.Wait(ctx, bytes, intake.WaitMax); err != nil {
+		return err
+	}
 	looks := claimLooks
 	if in.State == "" {
 		looks = in.Limit + 1
 	}
-	for range claimSteps {
-		entries, err := l.List(c, in.Prefix, in.After, looks)
+	for range page.steps() {
+		entries, err := l.List(ctx, in.Prefix, in.After, looks)
 		if err != nil {
-			return list, err
+			return err
 		}
 		for i := range entries {
 			e := &entries[i]
 			if len(list.Claims) == in.Limit {
-				return list, nil // Next is the key before
+				return nil // Next is the key before
 			}
 			list.Looked++
 			list.Next = e.Key
@@ -96,12 +120,12 @@ func (c *call) claims(in claimsIn) (list claimList, err error) {
 				list.Claims = append(list.Claims, *view)
 			}
 		}
-		in.After = strings.TrimPrefix(page.next, in.Ledger)
+		in.After = strings.TrimPrefix(page.nextKey(), in.Ledger)
 		if list.Next = in.After; in.After == "" {
 			break
 		}
 	}
-	return list, nil
+	return nil
 }
 
 func (in *claimsIn) wants(e *claims.Entry) bool {
@@ -117,6 +141,7 @@ func (in *claimsIn) wants(e *claims.Entry) bool {
 type decideIn struct {
 	Key    string `path:"key"`
 	Ledger string `json:"ledger,omitempty" doc:"key prefix of the ledger; claim/ if empty"`
+	Store  string `json:"store,omitempty" doc:"name of a store outside the server; its own records if empty"`
 	Reason string `json:"reason" doc:"for people who look at the entry later"`
 	Force  bool   `json:"force,omitempty" doc:"even if a lease runs or the work is done"`
 }
@@ -124,6 +149,7 @@ type decideIn struct {
 type settleIn struct {
 	Key    string `path:"key"`
 	Ledger string `json:"ledger,omitempty" doc:"key prefix of the ledger; claim/ if empty"`
+	Store  string `json:"store,omitempty" doc:"name of a store outside the server; its own records if empty"`
 	Reason string `json:"reason" doc:"for people who look at the entry later"`
 	Force  bool   `json:"force,omitempty" doc:"even if a lease runs or the work is done"`
 	Result string `json:"result,omitempty" doc:"for later callers; at most 128 KiB"`
@@ -134,51 +160,78 @@ func (c *call) settleClaim(in settleIn) (*claimView, error) {
 	if err := checkSize("result", len(in.Result), claims.ResultMax); err != nil {
 		return nil, err
 	}
-	return c.decide(decideIn{in.Key, in.Ledger, in.Reason, in.Force},
-		func(l *claims.Ledger, seen claims.Entry) error {
-			return l.SettleSeen(c, seen, []byte(in.Result), in.Reason)
+	return c.decide(decideIn{in.Key, in.Ledger, in.Store, in.Reason, in.Force},
+		func(ctx context.Context, l *claims.Ledger, seen claims.Entry) error {
+			return l.SettleSeen(ctx, seen, []byte(in.Result), in.Reason)
 		})
 }
 
 // reopenClaim answers POST /v1/claims/{key}/reopen. [REC-17]
 func (c *call) reopenClaim(in decideIn) (*claimView, error) {
-	return c.decide(in, func(l *claims.Ledger, seen claims.Entry) error {
-		return l.ReopenSeen(c, seen, in.Reason)
+	return c.decide(in, func(ctx context.Context, l *claims.Ledger, seen claims.Entry) error {
+		return l.ReopenSeen(ctx, seen, in.Reason)
 	})
+}
+
+type undoIn struct {
+	Key    string `path:"key"`
+	Ledger string `json:"ledger,omitempty" doc:"key prefix of the ledger; claim/ if empty"`
+	Store  string `json:"store,omitempty" doc:"name of a store outside the server; its own records if empty"`
+	Undo   uint64 `json:"undo" doc:"of the answer to the decision"`
+}
+
+// undoClaim answers POST /v1/claims/{key}/undo. [REC-19]
+func (c *call) undoClaim(in undoIn) (view *claimView, err error) {
+	err = c.withLedger(in.Store, in.Ledger, in.Key, func(
+		ctx context.Context, l *claims.Ledger,
+	) error {
+		err := l.Undo(ctx, in.Key, in.Undo)
+		if err != nil {
+			return asClaimError(err)
+		}
+		e, err := l.Entry(ctx, in.Key)
+		view = othersView(&e)
+		return asClaimError(err)
+	})
+	return view, err
 }
 
 // decide carries out the decision of a person about a key.
 func (c *call) decide(
-	in decideIn, do func(l *claims.Ledger, seen claims.Entry) error,
-) (*claimView, error) {
+	in decideIn, do func(ctx context.Context, l *claims.Ledger, seen claims.Entry) error,
+) (view *claimView, err error) {
 	if strings.TrimSpace(in.Reason) == "" {
 		return nil, errRecord(errors.New("the reason is missing: people who look at the entry later need it"))
 	}
-	l, err := c.ledger(in.Ledger, in.Key, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	e, err := l.Entry(c, in.Key)
-	if err == nil && !in.Force {
-		err = objection(&e)
-	}
-	if err == nil {
-		err = do(l, e)
-	}
-	if err == nil {
-		e, err = l.Entry(c, in.Key)
-	}
-	if err != nil {
-		return nil, asClaimError(err)
-	}
-	return othersView(&e), nil
+	err = c.withLedger(in.Store, in.Ledger, in.Key, func(
+		ctx context.Context, l *claims.Ledger,
+	) error {
+		e, err := l.Entry(ctx, in.Key)
+		if err == nil && !in.Force {
+			err = objection(&e)
+		}
+		if err == nil {
+			err = do(ctx, l, e)
+		}
+		if err == nil {
+			e, err = l.Entry(ctx, in.Key)
+		}
+		view = othersView(&e)
+		if e.Undoable {
+			view.Undo = e.Fence
+		}
+		return asClaimError(err)
+	})
+	return view, err
 }
 
 // objection returns why an entry should stay as it is, or nil.
 func objection(e *claims.Entry) error {
-	left, _ := e.Remaining()
+	left, known := e.Remaining()
 	code, why := "", ""
 	switch {
+	case !known:
+		code, why = "Busy", "%s holds the claim, and it is unknown whether its lease is over, because the store has no clock: if the holder is dead, set force."
 	case e.State == claims.Completed:
 		code, why = "Done", "The work is completed by %s: to change that anyway, set force."
 	case left > 0:
@@ -192,8 +245,23 @@ func objection(e *claims.Entry) error {
 
 func aboutClaim(_ *call, in any) (about, text string) {
 	if settle, ok := in.(settleIn); ok {
-		return cmp.Or(settle.Ledger, claimPrefix) + settle.Key, "settled: " + settle.Reason
+		return cmp.Or(settle.Ledger, claimPrefix) + settle.Key,
+			"settled" + inNamed(settle.Store) + ": " + settle.Reason
+	}
+	if undo, ok := in.(undoIn); ok {
+		return cmp.Or(undo.Ledger, claimPrefix) + undo.Key,
+			"took back the decision" + inNamed(undo.Store)
 	}
 	reopen := in.(decideIn)
-	return cmp.Or(reopen.Ledger, claimPrefix) + reopen.Key, "reopened: " + reopen.Reason
+	return cmp.Or(reopen.Ledger, claimPrefix) + reopen.Key,
+		"reopened" + inNamed(reopen.Store) + ": " + reopen.Reason
+}
+
+// inNamed says of a decision in which store it was taken; of those in the records of the server
+// nothing.
+func inNamed(store string) string {
+	if store == "" {
+		return ""
+	}
+	return " in " + store
 }

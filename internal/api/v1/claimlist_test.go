@@ -177,6 +177,51 @@ func TestDecide(t *testing.T) {
 	})
 }
 
+// A decision is taken back by the number that its answer has, here and in other stores, until the
+// claim changes. [REC-18, REC-19]
+func TestUndoDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addClaims(t)
+		settled := w.claim(t, "POST", "c-failed/settle", `{"reason":"x","result":"ch_1"}`, 200, "")
+		undo := fmt.Sprintf(`{"undo":%d}`, settled.Undo)
+		if _, list := w.ask("GET", "/v1/claims", "", ""); settled.Undo == 0 || strings.Contains(list, "undo") {
+			t.Errorf("the answer has undo %d, and the list of claims %s", settled.Undo, list)
+		}
+		if got := w.claim(t, "POST", "c-failed/undo", undo, 200, ""); got.State != "failed" || got.Reason != "no stock" || got.Owner != "w1" || got.Result != nil || got.Undo != 0 {
+			t.Errorf("got %+v", got)
+		}
+		w.claim(t, "POST", "c-failed/undo", undo, 409, "Changed")
+		w.claim(t, "POST", "c-failed/undo", `{}`, 409, "Changed")
+		w.claim(t, "POST", "none/undo", undo, 404, "NotFound")
+		w.claim(t, "POST", "f-odd/undo", undo, 409, "Unreadable")
+		reopened := w.claim(t, "POST", "d-lost/reopen", `{"reason":"x"}`, 200, "")
+		w.claim(t, "POST", "d-lost/acquire", `{"owner":"w2"}`, 200, "")
+		w.claim(t, "POST", "d-lost/undo", fmt.Sprintf(`{"undo":%d}`, reopened.Undo), 409, "Changed")
+		if final := w.claim(t, "POST", "b-held/reopen", `{"reason":"x","force":true}`, 200, ""); final.Undo != 0 {
+			t.Errorf("a decision that ended a claim has an undo: %+v", final)
+		}
+		held := w.claim(t, "GET", "b-held", "", 200, "")
+		w.claim(t, "POST", "b-held/undo", fmt.Sprintf(`{"undo":%d}`, held.Fence), 409, "Final")
+
+		made := newMadeStores()
+		w.cfg.Stores = made
+		shop := made.hold(t, "shop", time.Second, "a")
+		time.Sleep(2 * time.Second)
+		settled = w.claim(t, "POST", "a/settle", `{"reason":"x","store":"shop"}`, 200, "")
+		w.claim(t, "POST", "a/undo", fmt.Sprintf(`{"undo":%d,"store":"shop"}`, settled.Undo), 200, "")
+		if e, err := shop.Entry(t.Context(), "a"); err != nil || !e.Stranded() {
+			t.Errorf("got %+v, %v", e, err)
+		}
+		_, log := w.ask("GET", "/v1/actions", "", "")
+		for _, text := range []string{`"took back the decision"`, `"took back the decision in shop"`} {
+			if !strings.Contains(log, text) {
+				t.Errorf("the action log lacks %s: %s", text, log)
+			}
+		}
+	})
+}
+
 // A person who settles a key without force takes no claim from a worker that gets it at the same
 // moment. [REC-17]
 func TestDecideWhileClaimed(t *testing.T) {
@@ -197,7 +242,7 @@ func TestDecideWhileClaimed(t *testing.T) {
 	}
 }
 
-// The rights of a worker do not suffice for the decisions of a person. [REC-16, REC-17]
+// The rights of a worker do not suffice for the decisions of a person. [REC-16, REC-17, REC-19]
 func TestClaimRights(t *testing.T) {
 	key := func(id, allow string) string {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", "allow": [%s]}`, id, id, allow)
@@ -211,6 +256,7 @@ func TestClaimRights(t *testing.T) {
 		{"TQWORKER", "GET", "", "", 403},
 		{"TQWORKER", "POST", "/a/reopen", `{"reason":"x","force":true}`, 403},
 		{"TQWORKER", "POST", "/a/settle", `{"reason":"x","force":true}`, 403},
+		{"TQWORKER", "POST", "/a/undo", `{"undo":1}`, 403},
 		{"TQPERSON", "GET", "", "", 200},
 		{"TQPERSON", "POST", "/a/acquire", `{}`, 403},
 		{"TQPERSON", "POST", "/a/settle", `{"reason":"x","force":true}`, 200},

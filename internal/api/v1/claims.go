@@ -2,6 +2,7 @@ package v1
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,9 +25,9 @@ type claimView struct {
 	Fence       uint64       `json:"fence,omitempty" doc:"names the claim, and rises with every claim; absent for that of another holder"`
 	Attempts    int          `json:"attempts"`
 	Owner       string       `json:"owner"`
-	AgeMS       int64        `json:"ageMs" doc:"since the last write"`
+	AgeMS       *int64       `json:"ageMs" doc:"since the last write; null if the store has no clock, as DynamoDB"`
 	LeaseMS     int64        `json:"leaseMs,omitempty"`
-	RemainingMS int64        `json:"remainingMs,omitempty" doc:"of the lease"`
+	RemainingMS int64        `json:"remainingMs,omitempty" doc:"of the lease, if it is known"`
 	Message     string       `json:"messageId,omitempty"`
 	Reason      string       `json:"reason,omitempty"`
 
@@ -35,15 +36,20 @@ type claimView struct {
 	Memo         *string `json:"memo,omitempty"`
 	MemoBase64   []byte  `json:"memoBase64,omitempty" doc:"a memo that is not text"`
 
+	Undo uint64 `json:"undo,omitempty" doc:"names the decision that was taken, for undo; absent if it cannot be taken back"`
+
 	TakenOver *claimView `json:"takenOver,omitempty" doc:"of the holder that was lost before"`
 }
 
 func viewOf(e *claims.Entry) *claimView {
-	left, _ := e.Remaining()
 	v := &claimView{
 		Key: e.Key, State: e.State, Fence: e.Fence, Attempts: e.Attempts, Owner: e.Owner,
-		AgeMS: e.Age.Milliseconds(), LeaseMS: e.Lease.Milliseconds(),
-		RemainingMS: left.Milliseconds(), Message: e.Message, Reason: e.Reason,
+		LeaseMS: e.Lease.Milliseconds(), Message: e.Message, Reason: e.Reason,
+	}
+	if e.Age != records.AgeUnknown {
+		left, _ := e.Remaining()
+		age := e.Age.Milliseconds()
+		v.AgeMS, v.RemainingMS = &age, left.Milliseconds()
 	}
 	v.Result, v.ResultBase64 = textOrBytes(e.Result)
 	v.Memo, v.MemoBase64 = textOrBytes(e.Memo)
@@ -76,13 +82,18 @@ const claimBytes = 4 * records.ValueMax
 // ledger returns the ledger that a prefix names, for requests about a key. It waits for the memory
 // that they take.
 func (c *call) ledger(prefix, key, owner string, lease time.Duration) (*claims.Ledger, error) {
+	return c.ledgerIn(serverRecords{c.cfg.Broker, c.principal.Account()}, prefix, key, owner, lease)
+}
+
+func (c *call) ledgerIn(
+	store records.Store, prefix, key, owner string, lease time.Duration,
+) (*claims.Ledger, error) {
 	prefix = cmp.Or(prefix, claimPrefix)
 	err := records.CheckKey(prefix + key)
 	var l *claims.Ledger
 	if err == nil {
 		l, err = claims.New(claims.Config{
-			Store: serverRecords{c.cfg.Broker, c.principal.Account()}, Prefix: prefix,
-			Owner: cmp.Or(owner, c.principal.ARN()), Lease: lease,
+			Store: store, Prefix: prefix, Owner: cmp.Or(owner, c.principal.ARN()), Lease: lease,
 		})
 	}
 	if err != nil {
@@ -104,16 +115,19 @@ func checkSize(name string, has, most int) error {
 type claimIn struct {
 	Key    string `path:"key"`
 	Ledger string `query:"ledger" default:"claim/" doc:"key prefix of the ledger"`
+	Store  string `query:"store" doc:"name of a store outside the server; its own records if absent"`
 }
 
-// claim answers GET /v1/claims/{key}. [REC-14]
-func (c *call) claim(in claimIn) (*claimView, error) {
-	l, err := c.ledger(in.Ledger, in.Key, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	e, err := l.Entry(c, in.Key)
-	return viewOf(&e), asClaimError(err)
+// claim answers GET /v1/claims/{key}. [REC-14, REC-18]
+func (c *call) claim(in claimIn) (view *claimView, err error) {
+	err = c.withLedger(in.Store, in.Ledger, in.Key, func(
+		ctx context.Context, l *claims.Ledger,
+	) error {
+		e, err := l.Entry(ctx, in.Key)
+		view = viewOf(&e)
+		return asClaimError(err)
+	})
+	return view, err
 }
 
 type acquireIn struct {
@@ -254,6 +268,9 @@ func asClaimError(err error) error {
 			"The claim has been ended in another way: GET shows how."}
 	case errors.Is(err, claims.ErrChanged):
 		return &Error{http.StatusConflict, "Changed", err.Error()}
+	case errors.Is(err, claims.ErrFinal):
+		return &Error{http.StatusConflict, "Final", err.Error() +
+			". If its lease may have run, its holder has lost the claim for good: settle or reopen it again."}
 	case errors.Is(err, claims.ErrUnreadable):
 		return &Error{http.StatusConflict, "Unreadable", err.Error()}
 	case errors.Is(err, claims.ErrNoEntry):

@@ -21,7 +21,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Config configures a Handler. Monitor, Redrivers and Backup may be nil; the rest is required.
+// Config configures a Handler. Monitor, Redrivers, Stores and Backup may be nil; the rest is
+// required.
 type Config struct {
 	Broker   *broker.Broker
 	Door     *auth.Door
@@ -47,6 +48,9 @@ type Config struct {
 	// Redrivers are those of this process; nil for none.
 	Redrivers Redrivers
 
+	// Stores are those outside the server whose claims are shown; nil for none.
+	Stores Stores
+
 	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
 	// ErrBackupRunning.
 	Backup func(context.Context) (Backup, error)
@@ -58,14 +62,16 @@ type Handler struct {
 	control Control // of the handler that serves /v1/cluster, and nothing else
 	live    *lives
 	asked   chan struct{} // holds one for each redriver that is asked
+	reached chan struct{} // holds one for each request to a store outside
 	asides  *asides
 }
 
 // New returns a handler.
 func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account()),
-		asked:  make(chan struct{}, redriversAtOnce),
-		asides: &asides{boxes: make(map[string]asideList)}}
+		asked:   make(chan struct{}, redriversAtOnce),
+		reached: make(chan struct{}, storesAtOnce),
+		asides:  &asides{boxes: make(map[string]asideList)}}
 }
 
 // Drain ends the live streams, and lets none begin from now on. Their clients are told to come

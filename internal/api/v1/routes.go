@@ -91,6 +91,9 @@ func init() {
 		{method: "POST", path: "/records", action: "WriteRecords", large: true,
 			operation: does((*call).writeRecords),
 			summary:   "Write or remove records that have given versions"},
+		{method: "GET", path: "/stores", action: "ListClaims", server: true, needs: hasStores,
+			operation: does((*call).stores),
+			summary:   "List the stores outside this server whose claims can be shown"},
 		{method: "GET", path: "/claims", action: "ListClaims", operation: does((*call).claims),
 			summary: "List claims in the order of their keys"},
 		{method: "POST", path: "/claims/{key}/settle", action: "ManageClaims", large: true,
@@ -99,6 +102,9 @@ func init() {
 		{method: "POST", path: "/claims/{key}/reopen", action: "ManageClaims",
 			operation: does((*call).reopenClaim), logs: aboutClaim,
 			summary: "Record the decision of a person that the work of a key can be done again"},
+		{method: "POST", path: "/claims/{key}/undo", action: "ManageClaims",
+			operation: does((*call).undoClaim), logs: aboutClaim,
+			summary: "Take back the decision of a person about a key, if it was the last change"},
 		{method: "GET", path: "/claims/{key}", action: "GetClaim", operation: does((*call).claim),
 			summary: "Show the claim on a key"},
 		{method: "POST", path: "/claims/{key}/acquire", action: "AcquireClaim", large: true,
@@ -185,6 +191,9 @@ func hasAlarms(h *Handler) bool { return h.cfg.Monitor != nil }
 func hasBackup(h *Handler) bool { return h.cfg.Backup != nil }
 func hasRedrivers(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Redrivers != nil
+}
+func hasStores(h *Handler) bool {
+	return h.cfg.Broker != nil && h.cfg.Stores != nil
 }
 func hasCluster(h *Handler) bool { return h.control != nil }
 func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }

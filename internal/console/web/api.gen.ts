@@ -112,8 +112,14 @@ export interface ClaimList {
   next?: string;
 }
 
+export interface ClaimStore {
+  name: string;
+  readsAll: boolean;
+  records: string;
+}
+
 export interface ClaimView {
-  ageMs: number;
+  ageMs: number | null;
   attempts: number;
   fence?: number;
   key: string;
@@ -128,6 +134,7 @@ export interface ClaimView {
   resultBase64?: string;
   state: "held" | "completed" | "failed" | "exhausted" | "released" | "parked" | "unreadable";
   takenOver?: ClaimView;
+  undo?: number;
 }
 
 export interface Counted {
@@ -658,6 +665,10 @@ export interface Status {
   node: string;
   term: number;
   waiting?: Waiting[];
+}
+
+export interface StoreList {
+  stores: ClaimStore[];
 }
 
 export interface Task {

@@ -2,13 +2,13 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, ClaimView, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
-import { CommandList, inLedger, inRecords, same, v, type Same, type Word } from "./commands";
+import { CommandList, inRecords, same, v, type Same, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
-import { T, Time } from "./parts";
-import { epoch, go, link, now } from "./state";
+import { T } from "./parts";
+import { epoch, go, link } from "./state";
 
 // Act is a dialog with one action, and with the command that does the same; null while there is none
 // to carry out. What the action returns is said when the dialog has closed. The focus is on the first
@@ -371,25 +371,6 @@ export function Step({ r }: { r: Redriver }) {
   return <Act title={`Take a step of ${r.queue}`} label="Take a step" harmless={false} act={step}
     same={same("step", "Take a step", "tenaq", "redrive", "run", v(r.queue), "--parking", v(r.parking), ...(r.target ? ["--target", v(r.target)] : []), "--once", ...r.flags, ...inRecords(r))}>
     <p id="act-about">The redriver takes its next step now: it looks at dead letters, sends {r.state?.breaker.state === "OPEN" ? "none back while the breaker is open" : `at most ${count(room)} back`}, and parks those that would only fail again. Messages that workers have received cannot be taken back.</p>
-  </Act>;
-}
-
-// Decide settles the claim on a key, or lets it be claimed again. [REC-17]
-export function Decide({ c, ledger, settle }: { c: ClaimView; ledger: string; settle?: boolean }) {
-  const [why, setWhy] = useState(""), [result, setResult] = useState(""), [sure, setSure] = useState(false);
-  const risk = c.state === "completed" ? settle ? "The work is already completed: its result will be replaced." : "The work is already completed: it will be done again."
-    : c.remainingMs ? `${c.owner} holds the claim, and its lease has ${age(c.remainingMs)} left. If that holder is alive, it loses the claim${settle ? "." : ", and another one may begin the work."}` : "";
-  const words = (verb: string): Word[] => ["tenaq", "claims", verb, v(c.key), "--reason", v(why || "the bank has it"), ...(settle && result ? ["--result", v(result)] : []), ...(risk ? ["--force"] : []), ...inLedger(ledger)];
-  const decide: Change<Said> = async ({ post }) => {
-    await post(`/claims/${encodeURIComponent(c.key)}/${settle ? "settle" : "reopen"}`, { ledger, reason: why, ...(risk ? { force: true } : {}), ...(settle && result ? { result } : {}) });
-    return { text: settle ? `Recorded that ${c.key} is done.` : `${c.key} can be claimed again.` };
-  };
-  return <Act title={settle ? `Settle ${c.key}` : `Release ${c.key}`} label={settle ? "Settle" : "Release"} danger={risk !== ""} act={decide} ready={why.trim() !== "" && (risk === "" || sure)}
-    same={settle ? same("settle", "Record that it is done", ...words("settle")) : same("release", "Let it be claimed again", ...words("release"))}>
-    <p>{settle ? "The work is recorded as done, and is not done again." : "The key can be claimed at once, and its attempts start again. Nothing is sent: the next delivery of the message does the work."} This cannot be taken back.</p>
-    <Input name="Reason" value={why} set={setWhy} required wide hint="for people who look at it later" />
-    {settle && <Input name="Result" value={result} set={setResult} wide hint="of the work, for later callers" />}
-    {risk && <label class="check problem"><input type="checkbox" checked={sure} onChange={(e) => setSure(e.currentTarget.checked)} /> <span><T text={risk} /> Do it anyway.</span></label>}
   </Act>;
 }
 

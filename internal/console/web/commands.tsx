@@ -41,8 +41,8 @@ export function useCommands(list: Command[]): void {
   }, [key]);
 }
 
-// inLedger is where claims of the server are.
-export const inLedger = (ledger: string): Word[] => [...(ledger && ledger !== "claim/" ? ["--ledger", v(ledger)] : []), "--records", "server"];
+// inLedger is where claims are: in the records of the server, or elsewhere.
+export const inLedger = (ledger: string, records = "server"): Word[] => [...(ledger && ledger !== "claim/" ? ["--ledger", v(ledger)] : []), "--records", v(records)];
 
 // inRecords is where the records of a redriver are.
 export const inRecords = (r: { records: string }): Word[] => ["--records", v(r.records)];

@@ -103,10 +103,11 @@ const order = Object.keys(actions);
 // Planned is what the next step would have done when a person asked. [V1-20]
 function Planned({ p }: { p: RedriverPlan }) {
   const seen = p.redrive + p.park + p.hold;
-  const none = p.paused ? "It is paused, so a step sends and parks nothing." : p.breaker.state === "OPEN" ? "The breaker is open, so a step sends and parks nothing."
+  const none = p.breaker.state === "OPEN" ? "The breaker is open, so a step sends and parks nothing."
     : p.deadLetters === 0 ? "There are no dead letters." : "None of them can be received now: they are hidden, or the rate has no room for more.";
   return <section class="planned">
     <h3>The next step, as planned at <Time at={p.made} /></h3>
+    {p.paused && <p>It is paused: <T text={p.paused} />. This is the first step after <b>Resume</b>.</p>}
     <p>{seen === 0 ? none : <Fragment>Of {plural(p.deadLetters, "dead letter")}, {count(seen)} {seen === 1 ? "was" : "were"} looked at: <b>{count(p.redrive)}</b> would go back, <b>{count(p.park)}</b> would be parked, <b>{count(p.hold)}</b> would stay. Then {count(p.onTheWay)} of at most {count(p.rate)} are on the way.</Fragment>}</p>
     {Date.parse(p.hiddenUntil ?? "") > now.value && <p class="dim">Some messages could not be given back. They are hidden until <Time at={p.hiddenUntil} />: a step before then does not see them.</p>}
     {seen > p.decisions.length && <p class="dim">The first {count(p.decisions.length)} are shown.</p>}

@@ -1,0 +1,417 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"tenaq/internal/child"
+	"tenaq/internal/testing/built"
+	"tenaq/internal/testing/proof"
+)
+
+// The charts and figures follow what happens, without a reload.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	b := s.open(t, "#/q/orders")
+	b.until("it is live", `document.querySelector(".connection.good")`)
+	for i := range 20 {
+		s.send("orders", fmt.Sprint(i), nil)
+	}
+	b.until("they are counted", `document.querySelector(".figure .value")?.innerText === "20"`)
+	b.click("summary", "")
+	b.until("the table has them", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0)`)
+	b.press(" ")
+	b.sees("Live updates are paused")
+	s.send("orders", "more", nil)
+	time.Sleep(1500 * time.Millisecond) // longer than a tick
+	if got := b.text(".figure .value"); got != "20" {
+		t.Errorf("a paused page shows %s", got)
+	}
+	b.press(" ")
+	b.until("it goes on", `document.querySelector(".figure .value")?.innerText === "21"`)
+	b.press("t")
+	b.sees("UTC")
+}
+
+// Only a tab that is seen holds a live stream, so any number of tabs can be open. A browser has six
+// connections to a server, and each stream takes one. [V1-13]
+func TestTabs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	s.send("orders", "one", nil)
+	sees := func(b *tab, messages string) {
+		t.Helper()
+		b.until("it is live", `document.querySelector(".connection.good")`)
+		b.until("it has "+messages, `document.querySelector(".figure .value")?.innerText === `+quoted(messages))
+	}
+	tabs := []*tab{s.blank(t)}
+	for len(tabs) < 8 {
+		tabs = append(tabs, tabs[0].beside())
+	}
+	for i, b := range tabs {
+		b.visit(s.URL() + "/console/#/q/orders")
+		sees(b, "1")
+		if i < len(tabs)-1 {
+			b.hide()
+		}
+	}
+	streams := -1
+	for end := time.Now().Add(time.Minute); streams != 1; time.Sleep(25 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("eight tabs, of which one is seen, hold %d streams", streams)
+		}
+		streams = s.streams()
+	}
+	s.send("orders", "two", nil)
+	sees(tabs[7], "2")
+}
+
+// hide does what a person does who turns to another tab.
+func (b *tab) hide() {
+	b.t.Helper()
+	// Hiding freezes it as well, which a browser does later.
+	for _, state := range []page.SetWebLifecycleStateState{page.SetWebLifecycleStateStateFrozen, page.SetWebLifecycleStateStateActive} {
+		if _, err := chromedp.Call(b.ctx, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.until("the tab is hidden", "document.hidden")
+}
+
+// streams is how many live streams this machine holds: how many fewer than eight it can add.
+func (s *server) streams() int {
+	s.t.Helper()
+	for added := 0; ; added++ {
+		res, err := client.Get(s.URL() + "/v1/live")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if res.StatusCode == http.StatusTooManyRequests {
+			return 8 - added
+		}
+	}
+}
+
+// begin is where the first line of a chart begins, as a part of its width.
+const begin = `(() => { const c = document.querySelectorAll(".plot canvas")[%d]; if (!c) return -1;
+	const x = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, near = (p) => [31, 111, 159].every((v, k) => Math.abs(x[p + k] - v) < 25) && x[p + 3] > 200;
+	for (let i = 0; i < c.width; i++) for (let j = 0; j < c.height; j++) if (near(4 * (j * c.width + i))) return i / c.width;
+	return -1 })()`
+
+// The charts of a queue begin with the minutes before the page was opened, and the list shows those
+// of each queue. A time without data is a gap and no zero. [V1-19]
+func TestMinutes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s")
+	// knows waits until the server has some minutes of a queue.
+	knows := func(queue string, minutes int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			var list struct {
+				Queues map[string]struct{ Visible []*float64 }
+			}
+			s.ask("/v1/series?queues="+queue, nil, &list)
+			known := 0
+			for _, v := range list.Queues[queue].Visible {
+				if v != nil {
+					known++
+				}
+			}
+			if known >= minutes {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the server knows %d minutes of %s, want %d", known, queue, minutes)
+			}
+		}
+	}
+	s.create("orders", nil, nil)
+	for i := range 20 {
+		s.send("orders", fmt.Sprint(i), nil)
+	}
+	knows("orders", 3)
+	s.create("mails", nil, nil)
+	knows("mails", 1)
+
+	b := s.open(t, "#/?sort=name")
+	b.until("each queue has its line", `document.querySelectorAll(".spark").length === 2`)
+	if lines := eval[[]float64](b, `[...document.querySelectorAll(".spark path")].map((p) => Number(/^M([0-9]+) [^M]*$/.exec(p.getAttribute("d"))?.[1] ?? -1))`); lines[1] <= 0 || lines[0] <= lines[1] {
+		t.Errorf("the lines of mails and of orders begin at %v", lines)
+	}
+	if label := eval[string](b, `document.querySelectorAll(".spark")[1].getAttribute("aria-label")`); label != "visible: 20, at most 20" {
+		t.Errorf("the line of orders is named %s", label)
+	}
+	b.judged("overview-minutes")
+	b.goTo("#/q/orders")
+	for chart := range 2 {
+		from := fmt.Sprintf(begin, chart)
+		b.until("the chart has its lines", from+" > 0")
+		if got := eval[float64](b, from); got < 0.3 {
+			t.Errorf("chart %d has a line from %.2f of its width, where the server has no data", chart, got)
+		}
+	}
+	b.click("summary", "The numbers as a table")
+	// what is sent now is 0, so it is a minute that has them
+	b.until("the table has the minutes", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0 && r.cells[4].innerText === "20")`)
+	b.until("the table has the gap", `[...document.querySelectorAll(".numbers tbody tr")].at(-1).innerText.match(/–/g).length === 6`)
+	b.judged("queue-minutes")
+	for last, rows := range map[string]int{"24h": 288, "6h": 360} {
+		eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector(".filters select"); s.value = %q; return s.dispatchEvent(new Event("change", {bubbles: true})) })()`, last))
+		b.until("the address has the span", `location.hash === "#/q/orders?last=`+last+`"`)
+		b.until("the table is longer", `document.querySelectorAll(".numbers tbody tr").length > 200`)
+		b.do(chromedp.Reload()) // the table has no minutes since the page was opened
+		b.click("summary", "The numbers as a table")
+		b.until("the table has the span", fmt.Sprintf(`Math.abs(document.querySelectorAll(".numbers tbody tr").length - 5 - %d) <= 5`, rows))
+	}
+	// the chart goes on
+	s.send("orders", "more", nil)
+	b.until("it is counted", `document.querySelectorAll(".legend b")[3].innerText === "21"`)
+
+	if os.Getenv("TENAQ_SCREENSHOTS") != "" { // half a minute of a shop, for the README
+		shop := newShop(t, "--alarm-minute", "2s")
+		for i := range 30 {
+			shop.send("mails", fmt.Sprint(i), nil)
+			if i%3 == 0 {
+				shop.receive("orders", nil)
+			}
+			time.Sleep(time.Second)
+		}
+		b := shop.open(t, "")
+		b.until("queues have their lines", `document.querySelectorAll(".spark").length >= 4`)
+		b.picture("console-overview")
+	}
+}
+
+// The charts show a known load, live and minute by minute. Counts are compared over the time in
+// which the load was made, however long that was.
+func TestKnownLoad(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s")
+	s.create("orders", object{"VisibilityTimeout": "900"}, nil)
+	b := s.blank(t)
+	// seen sums the rows of the table that are later than those of the beginning
+	const (
+		streams = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/v1/live")).length`
+		collect = `(() => { const body = document.querySelector(".numbers tbody"), at = (r) => r.querySelector("time").dateTime, from = at(body.rows[0]), rows = new Map();
+			const look = () => { for (const r of body.rows) if (at(r) > from) rows.set(at(r), [1, 2, 3].map((i) => Number(r.cells[i].innerText))); };
+			new MutationObserver(look).observe(body, {childList: true, subtree: true, characterData: true});
+			globalThis.seen = () => [...rows.values()].reduce((sum, r) => sum.map((n, i) => n + r[i]), [0, 0, 0]); return true })()`
+		minutes = `[...document.querySelectorAll(".numbers tbody tr")].reduce((sum, r) => sum.map((n, i) => n + 2 * (Number(r.cells[i + 1].innerText.replace(",", "")) || 0)), [0, 0, 0])`
+	)
+	const load = 1200
+	near := func(sums string, want int) string {
+		return fmt.Sprintf(`%s.every((n) => Math.abs(n - %d) <= %[2]d * 0.05)`, sums, want)
+	}
+	loads := 0
+	for whole := false; !whole; {
+		if loads == 5 {
+			t.Fatal("in five loads the stream never lasted")
+		}
+		b.visit("about:blank")
+		b.visit(s.URL() + "/console/#/q/orders")
+		b.until("it is live", `document.querySelector(".legend b") && document.querySelector(".legend b").innerText !== "–"`)
+		b.click("summary", "The numbers as a table")
+		b.until("the table is there", `document.querySelector(".numbers tbody tr time")`)
+		before := eval[int](b, streams)
+		eval[bool](b, collect)
+		s.load("orders", load)
+		loads++
+		// a stream that breaks on a busy machine leaves a gap, which the chart shows as one
+		b.until("the load has been shown, or there is a gap", near("seen()", load)+` || `+streams+fmt.Sprintf(" > %d", before))
+		whole = eval[int](b, streams) == before
+	}
+	// what was before the first tick is in the minutes, which are rates of two seconds here
+	want := loads * load
+	for tries := 0; ; tries++ {
+		b.visit("about:blank")
+		b.visit(s.URL() + "/console/#/q/orders")
+		b.until("it is live", `document.querySelector(".legend b") && document.querySelector(".legend b").innerText !== "–"`)
+		b.click("summary", "The numbers as a table")
+		b.until("the table has minutes", `document.querySelectorAll(".numbers tbody tr").length > 20`)
+		sums := eval[[]float64](b, minutes)
+		if eval[bool](b, near(minutes, want)) {
+			t.Logf("%d loads of %d messages; the minutes show %v", loads, load, sums)
+			break
+		}
+		if tries == 10 {
+			t.Fatalf("the minutes show %v, want each about %d", sums, want)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+}
+
+// load sends, receives and deletes so many messages.
+func (s *server) load(queue string, n int) {
+	s.t.Helper()
+	for range n / 10 {
+		var entries []object
+		for i := range 10 {
+			entries = append(entries, object{"Id": fmt.Sprint(i), "MessageBody": "x"})
+		}
+		s.ask("SendMessageBatch", object{"QueueUrl": s.url(queue), "Entries": entries}, nil)
+	}
+	for left := n; left > 0; {
+		var deletes []object
+		for i, m := range s.receive(queue, nil) {
+			deletes = append(deletes, object{"Id": fmt.Sprint(i), "ReceiptHandle": m.ReceiptHandle})
+		}
+		if len(deletes) == 0 {
+			s.t.Fatalf("%d of %d messages are missing", left, n)
+		}
+		s.ask("DeleteMessageBatch", object{"QueueUrl": s.url(queue), "Entries": deletes}, nil)
+		left -= len(deletes)
+	}
+}
+
+// Workers that keep messages for longer than the visibility timeout make the page warn, with the
+// timeout to set. Others do not, whatever the machine does. [CONSOLE-17, V1-22]
+func TestSlowWorkers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("quick", object{"VisibilityTimeout": "900"}, nil)
+	s.create("slow", object{"VisibilityTimeout": "1"}, nil)
+	const warning = `document.querySelector("section .problem")`
+	s.load("quick", 10)
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/q/quick")
+	b.sees("Deletes are measured from now on.")
+	b.until("the bucket is there", `/^(at most|between|over) \S+ \S+/.test(document.querySelectorAll("section .figure .value")[2].innerText)`)
+	s.load("quick", 20)
+	b.sees("20 messages since")
+	b.until("the times are there", `/^[0-9.]+ (ms|s|min)/.test(document.querySelectorAll("section .figure .value")[2].innerText)`)
+	if eval[bool](b, "!!"+warning) || strings.Contains(b.text("main"), "done twice") {
+		t.Errorf("workers that are quick enough have a warning: %s", b.text("main"))
+	}
+
+	b.goTo("#/q/slow")
+	b.sees("0 messages since")
+	s.send("slow", "x", nil)
+	held := s.receive("slow", nil)
+	for end := time.Now().Add(time.Minute); s.depth("slow") != "1 0 0"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("another consumer cannot receive it: %s", s.depth("slow"))
+		}
+	}
+	s.ask("DeleteMessage", object{"QueueUrl": s.url("slow"), "ReceiptHandle": held[0].ReceiptHandle}, nil)
+	b.until("the page warns", warning)
+	b.sees("Workers take longer than the visibility timeout: work is done twice.")
+	timeout := eval[int](b, `Number(/Set it to (\d+) s or more/.exec(`+warning+`.innerText)?.[1] ?? 0)`)
+	if timeout < 2 {
+		t.Errorf("the page says to set a timeout of %d s: %s", timeout, b.text("section .problem"))
+	}
+	b.judged("slow")
+	b.press("c")
+	b.sees(fmt.Sprintf("VisibilityTimeout=%d", timeout))
+}
+
+// The page of a queue has its handling times on any node of a cluster, although only the node that
+// leads measures them. [CONSOLE-17, V1-22]
+func TestHandlingInCluster(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	if proof.Short() {
+		t.Skip("SKIPPED: elections take seconds of real time; make whole runs it")
+	}
+	c, err := child.NewCluster(child.Config{Program: built.Program(t), Dir: t.TempDir()}, 3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	started := make(chan error, len(c.Nodes))
+	for _, n := range c.Nodes {
+		go func() { _, err := n.Start(t.Context()); started <- err }()
+	}
+	for range c.Nodes {
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := &server{c.Nodes[0].Server, t}
+	first.create("quick", object{"VisibilityTimeout": "900"}, nil)
+	var cluster struct {
+		Members []struct{ Role, Address string }
+	}
+	first.ask("/v1/cluster", nil, &cluster)
+	follower := slices.IndexFunc(c.Nodes, func(n *child.Node) bool {
+		return !slices.ContainsFunc(cluster.Members, func(m struct{ Role, Address string }) bool {
+			return m.Role == "leader" && m.Address == n.Address
+		})
+	})
+	s := &server{c.Nodes[follower].Server, t}
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/q/quick")
+	b.sees("Deletes are measured from now on.")
+	s.load("quick", 20)
+	b.sees("20 messages since")
+	b.until("the times are there", `/^[0-9.]+ (ms|s|min)/.test(document.querySelectorAll("section .figure .value")[2].innerText)`)
+	for i, n := range c.Nodes {
+		var queue struct{ Handling struct{ Messages int } }
+		if (&server{n.Server, t}).ask("/v1/queues/quick", nil, &queue); queue.Handling.Messages != 20 {
+			t.Errorf("node %d has the handling times of %d messages", i, queue.Handling.Messages)
+		}
+	}
+}
+
+// A server that dies leaves a banner, and the page is right again by itself when the server is
+// back. [CONSOLE-9]
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	s.send("orders", "one", nil)
+	b := s.blank(t)
+	// The page notes how long it would pause between two attempts to reach the server, at most, and
+	// pauses for a tenth of that. It notes which attempts were answered.
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `{ const wait = setTimeout, ask = fetch, isPause = (ms) => ms % 1 > 0; window.pauses = []; window.attempts = []; Math.random = () => 1 - 1e-9;
+			window.setTimeout = (what, ms, ...more) => { if (isPause(ms)) pauses.push(ms); return wait(what, isPause(ms) ? ms / 10 : ms, ...more) };
+			window.fetch = (url, ...more) => { const answer = ask(url, ...more), note = (ok) => url.endsWith("/v1/session") && attempts.push(ok); answer.then(() => note(true), () => note(false)); return answer } }`}); err != nil {
+		t.Fatal(err)
+	}
+	b.visit(s.URL() + "/console/#/q/orders")
+	b.until("it is live", `document.querySelector(".connection.good")`)
+	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("Not connected for")
+	b.shoot("banner")
+	if got := b.text(".figure .value"); got != "1" {
+		t.Errorf("without a server the page shows %s visible", got)
+	}
+	b.until("it has tried for long", "pauses.length >= 6")
+	if _, err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.send("orders", "two", nil)
+	before := eval[int](b, "attempts.length")
+	b.until("the banner has gone", `!document.querySelector(".banner") && document.querySelector(".connection.good")`)
+	b.until("the numbers are right", `document.querySelector(".figure .value")?.innerText === "2"`)
+	// The first attempt after the server's return is answered, unless it began before that. So the
+	// numbers are right after one pause. They must be within 5 s.
+	if failed := eval[int](b, fmt.Sprintf("attempts.slice(%d).filter((ok) => !ok).length", before)); failed > 1 {
+		t.Errorf("after the server's return the page failed %d times to reach it", failed)
+	}
+	if longest := eval[float64](b, "Math.max(...pauses)"); longest < 1000 || longest > 4000 {
+		t.Errorf("the page pauses for %.0f ms between attempts, want at most 4 s", longest)
+	}
+	b.goTo("#/health")
+	b.sees("Restarts since the page was opened")
+	if err := s.Stop(); err != nil { // with an open stream
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,322 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"tenaq/internal/testing/proof"
+)
+
+// manyQueues is how many queues the list has. A short test has room for fewer.
+func manyQueues() int {
+	if testing.Short() {
+		return 3_000
+	}
+	return 100_000
+}
+
+// The list of very many queues is searched, sorted and paged in the server: a page of it has few
+// nodes, and its end is one jump away.
+func TestManyQueues(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	n := manyQueues()
+	s.createMany(n)
+	for i := range 3 {
+		for range i + 1 {
+			s.send(many(n-1-i), "x", nil)
+		}
+	}
+	s.waits(n)
+	b := s.open(t, "#/?sort=visible")
+	row := func(i int) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".tall .row a[data-row]")][%d]?.innerText`, i)
+	}
+	b.until("the fullest is first", row(0)+" === "+quoted(many(n-3)))
+	b.shoot("many")
+	b.goTo("#/?sort=name")
+	b.until("the first is there", row(0)+" === "+quoted(many(0)))
+	eval[bool](b, `(document.querySelector(".scroller").scrollTop = 1e9, true)`)
+	b.until("the last is there", `document.querySelector(".scroller").innerText.includes(`+quoted(many(n-1))+`)`)
+	eval[[]float64](b, fmt.Sprintf(jumps, 60))
+	if nodes := eval[int](b, `document.querySelectorAll("*").length`); nodes > 1500 {
+		t.Errorf("the page has %d nodes", nodes)
+	}
+	b.goTo("#/?text=" + many(n / 2)[6:])
+	b.sees("1 of ")
+	b.until("it is found", row(0)+" === "+quoted(many(n/2)))
+}
+
+// jumps jumps about in the list, and returns how long each frame took.
+const jumps = `(async () => { const s = document.querySelector(".scroller"), all = []; let at = performance.now();
+	for (let i = 0; i < %d; i++) { s.scrollTop = (i * 7919 * 32) %% s.scrollHeight; await new Promise(requestAnimationFrame); all.push(performance.now() - at); at = performance.now(); } return all })()`
+
+// hurried makes the page that is opened next read its list twenty times as often.
+func (b *tab) hurried() {
+	b.t.Helper()
+	b.waits(5*time.Second, 250*time.Millisecond)
+}
+
+// waits makes the pages that are opened next wait for another time.
+func (b *tab) waits(before, after time.Duration) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: fmt.Sprintf(`{ const wait = setTimeout; window.setTimeout = (what, ms, ...more) => wait(what, ms === %d ? %d : ms, ...more) }`,
+			before.Milliseconds(), after.Milliseconds())})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// points moves the pointer to the middle of an element, or away from all if there is no selector.
+func (b *tab) points(selector string) {
+	b.t.Helper()
+	at := []float64{0, 0}
+	if selector != "" {
+		at = eval[[]float64](b, fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()`, selector))
+	}
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, at[0], at[1]))
+}
+
+// Under the pointer the rows of the list keep their order while their numbers change. Without it
+// they are sorted again.
+func TestOrderUnderThePointer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "6s") // the server looks twice a second
+	for i, queue := range []string{"mails", "orders"} {
+		s.create(queue, nil, nil)
+		for range i + 1 {
+			s.send(queue, "x", nil)
+		}
+	}
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/?sort=visible")
+	const rows = `[...document.querySelectorAll(".tall .row")].map((r) => r.querySelector("a[data-row]").innerText + " " + r.querySelector(".number").innerText).join()`
+	b.until("the fullest is first", rows+` === "orders 2,mails 1"`)
+	b.points(".scroller")
+	for range 4 {
+		s.send("mails", "x", nil)
+	}
+	b.until("the numbers change", rows+`.includes("mails 5")`)
+	if got := eval[string](b, rows); got != "orders 2,mails 5" {
+		t.Errorf("under the pointer the rows are %s", got)
+	}
+	b.points("")
+	b.until("they are sorted again", rows+` === "mails 5,orders 2"`)
+}
+
+// While queues come and go, a list that is scrolled repeats none and has each in its place, under
+// the pointer too, and what is shown never makes way for rows without a name.
+func TestQueuesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--alarm-minute", "2s") // so the server forgets a snapshot within a second
+	const n = 240
+	s.createMany(n)
+	s.waits(n)
+	b := s.blank(t)
+	b.hurried()
+	b.visit(s.URL() + "/console/#/?sort=name")
+	const (
+		rows   = `[...document.querySelectorAll(".tall .row")].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map((r) => r.querySelector("a[data-row]")?.innerText ?? "")`
+		filled = `((names) => names.length > 20 && names.every((n) => n))(` + rows + `)`
+	)
+	scroll := func(row int) {
+		t.Helper()
+		eval[bool](b, fmt.Sprintf(`(document.querySelector(".scroller").scrollTop = %d * 32, true)`, row))
+		b.until(fmt.Sprintf("the rows from %d are there", row), fmt.Sprintf(`document.querySelector('.row[aria-rowindex="%d"]') && `, row+2)+filled)
+	}
+	b.until("the first are there", filled)
+	// whatever the page shows is in order
+	eval[bool](b, `(window.wrong = [], window.gaps = 0, new MutationObserver(() => { const names = `+rows+`, known = names.filter((n) => n);
+		if (known.some((n, i) => i > 0 && n <= known[i - 1])) wrong.push(names.join(" ")); gaps += names.length - known.length })
+		.observe(document.querySelector(".tall"), {childList: true, subtree: true, characterData: true}), true)`)
+	b.points(".scroller")
+	for i := range 10 {
+		s.create(fmt.Sprintf("new-%d", i), nil, nil)
+		s.ask("DeleteQueue", object{"QueueUrl": s.url(many(170 + i))}, nil)
+		scroll(20 * i)
+	}
+	b.points("")
+	b.until("no queue that has gone is shown", rows+`.every((n) => !n.startsWith("queue-00017"))`)
+
+	scroll(90) // rows of two pages
+	const middle = `document.querySelector('.row[aria-rowindex="102"]')?.innerText.startsWith("%s")`
+	b.until("all ten are there", fmt.Sprintf(middle, many(90)))
+	eval[bool](b, `(gaps = 0, true)`)
+	for i := 10; i < 14; i++ {
+		s.create(fmt.Sprintf("new-%d", i), nil, nil)
+	}
+	b.until("the list has moved on by four", fmt.Sprintf(middle, many(86)))
+	if gaps := eval[int](b, "gaps"); gaps > 0 {
+		t.Errorf("%d times a row that was shown had no name", gaps)
+	}
+	for _, names := range eval[[]string](b, "wrong") {
+		t.Errorf("the page showed these rows: %s", names)
+	}
+	scroll(0)
+	b.until("the first are there", rows+`[0] === "new-0"`)
+}
+
+// A message is read as it was sent, by a link to it, in few clicks; receives are not counted.
+// [CONSOLE-8]
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	b := s.open(t, "#/q/orders/messages?state=delayed")
+	b.click("a[data-row]", "")
+	for _, text := range []string{`"id": ` + exact, `"amount": 1e400`, `"half": 0.10`, `grüße 🎉`, `\u202e`, "tenant", "00 01 02 ff"} {
+		b.sees(text)
+	}
+	link := eval[string](b, `document.querySelector(".message header a").getAttribute("href")`)
+	b.goTo(link)
+	b.sees(exact)
+	b.do()
+	b.click(".choices button", "Hex")
+	b.sees("00000000  7b 22 69 64")
+	// a dead letter, as for a person who was woken up: from its alarm or list to the reason and the
+	// command
+	b.goTo("#/")
+	b.click("a.dead", "9 dead letters")  // one
+	b.click(".kindhead", "CardDeclined") // two
+	b.sees("tenaq dead redrive orders-dlq --kind")
+	b.goTo("#/q/orders/history?outcome=dead_lettered&text=4203")
+	b.click("a[data-row]", "")
+	b.sees("dead lettered, to orders-dlq")
+	b.goTo("#/q/orders/messages?text=4225")
+	b.sees("1 of 17 messages loaded")
+	b.click("button", "Search the bodies of the whole queue")
+	b.sees("1 message of the queue has this text")
+}
+
+// A search of all bodies says how far it is, and ends in the server when it is stopped or its page
+// is left. What was found stays, and the search goes on from there. [CONSOLE-18]
+func TestStopSearch(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	n := proof.Count(20_000, 50_000, 50_000, 1_000_000)
+	s.create("orders", nil, nil)
+	first := s.send("orders", "the needle", nil)
+	s.sendMany("orders", n-2)
+	last := s.send("orders", "the other needle", nil)
+	b := s.open(t, "#/q/orders/messages?text=needle")
+	b.sees("1 of 50 messages loaded")
+	eval[bool](b, `(performance.setResourceTimingBufferSize(10_000), true)`)
+	// asked is how often the page has asked the server, at a time when it asks nothing more
+	asked := func() int {
+		t.Helper()
+		return eval[int](b, `(async () => { for (let i = 0; i < 30; i++) await new Promise(requestAnimationFrame);
+			return performance.getEntriesByType("resource").filter((r) => r.name.endsWith("/tasks/count")).length })()`)
+	}
+	// early does something as soon as the page says how far it is
+	early := func(do string) {
+		t.Helper()
+		eval[bool](b, `(new MutationObserver((_, own) => { if (document.querySelector(".search").innerText.includes("Scanned")) { own.disconnect(); `+do+` } })
+			.observe(document.querySelector(".search"), {childList: true, subtree: true, characterData: true}), true)`)
+		b.click(".search button", "Search")
+	}
+	early(`document.querySelector(".search button").click()`)
+	b.until("it has stopped", `document.querySelector(".search button")?.innerText === "Search further"`)
+	found := b.text(".search")
+	if !strings.Contains(found, "of about") || !strings.Contains(found, "At least 1 message of the queue has this text") || !strings.Contains(found, first[:8]) {
+		t.Errorf("the search that was stopped says %q", found)
+	}
+	b.judged("search")
+	parts := n / 3072
+	stopped := asked()
+	if stopped < 1 || stopped >= parts {
+		t.Errorf("the search that was stopped asked %d times, want fewer than %d", stopped, parts)
+	}
+	if again := asked(); again != stopped || b.text(".search") != found {
+		t.Errorf("after its end the search asked %d times more and says %q", again-stopped, b.text(".search"))
+	}
+	b.click(".search button", "Search further")
+	b.sees(fmt.Sprintf("Scanned %s messages. 2 messages of the queue have this text in the body.", grouped(n)))
+	if found := b.text(".search"); !strings.Contains(found, last[:8]) || strings.Contains(found, "Stop") {
+		t.Errorf("at its end the search says %q", found)
+	}
+	b.fill("Contains", "no such text")
+	b.sees("0 of 50 messages loaded")
+	whole := asked()
+	early(`location.hash = "#/"`)
+	b.until("the page is left", `document.querySelector(".tall .row")`)
+	left := asked()
+	if left <= whole || left-whole >= parts {
+		t.Errorf("the page that was left asked %d times, want at least once and fewer than %d", left-whole, parts)
+	}
+	if again := asked(); again != left {
+		t.Errorf("the page that was left asked %d times more", again-left)
+	}
+}
+
+// A search of claims in a state says how far it is, ends in the server when it is stopped, and goes
+// on from there. [CONSOLE-18]
+func TestStopClaims(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	const part = 4096 // that one request looks at
+	n := proof.Count(4*part, 6*part, 6*part, 24*part)
+	s.addManyClaims(n)
+	b := s.open(t, "#/claims")
+	b.until("there are 50", `document.querySelectorAll("main tbody tr").length === 50`)
+	b.fill("State", "parked")
+	b.sees("No claim matches among the first " + grouped(part) + " claims.")
+	eval[bool](b, `(performance.setResourceTimingBufferSize(10_000), true)`)
+	// asked is how often the search has asked the server, at a time when it asks nothing more
+	asked := func() int {
+		t.Helper()
+		return eval[int](b, `(async () => { for (let i = 0; i < 30; i++) await new Promise(requestAnimationFrame);
+			return performance.getEntriesByType("resource").filter((r) => r.name.includes("/claims?") && r.name.includes("state=parked") && r.name.includes("after=")).length })()`)
+	}
+	eval[bool](b, `(new MutationObserver((_, own) => { const more = document.querySelector("main .more button");
+		if (more?.innerText === "Stop" && document.querySelector("main").innerText.includes("first `+grouped(2*part)+` claims")) { own.disconnect(); more.click(); } })
+		.observe(document.querySelector("main"), {childList: true, subtree: true, characterData: true}), true)`)
+	b.click("main .more button", "Search further")
+	b.until("it has stopped", `document.querySelector("main .more button")?.innerText === "Search further"`)
+	b.sees("No claim matches among the first " + grouped(2*part) + " claims.")
+	b.judged("search-claims")
+	stopped := asked()
+	if stopped < 1 || stopped > 2 { // the one that was under way when it was stopped
+		t.Errorf("the search that was stopped asked %d times", stopped)
+	}
+	if again := asked(); again != stopped {
+		t.Errorf("after its end the search asked %d times more", again-stopped)
+	}
+	b.click("main .more button", "Search further")
+	b.until("it is found", `document.querySelectorAll("main tbody tr").length === 1 && document.querySelector("main tbody tr").innerText.includes("a holder was lost") && !document.querySelector("main .more")`)
+}
+
+// grouped is a number as a page shows it.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// A message whose body is outside the queue says where, and shows the pointer as it is. The
+// attribute alone changes nothing.
+func TestElsewhereBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	big := object{"MessageAttributes": object{"ExtendedPayloadSize": object{"DataType": "Number", "StringValue": "2097152"}}}
+	id := s.send("orders", `["software.amazon.payloadoffloading.PayloadS3Pointer",{"s3BucketName":"orders-bodies","s3Key":"work/<b>17</b>"}]`, big)
+	b := s.open(t, "#/m/"+id)
+	b.sees("This is a pointer. The body of 2.0 MiB is stored outside the queue, as work/<b>17</b> in orders-bodies.")
+	b.sees(`"s3Key": "work/<b>17</b>"`)
+	b.judged("pointer")
+	for _, body := range []string{"null", `{"s3Key":7}`, "[]", "plain text"} {
+		b.goTo("#/m/" + s.send("orders", body, big))
+		b.until("the page has "+body, fmt.Sprintf(`document.querySelector(".message pre")?.innerText.replace(/\s+/g, "") === %s`, quoted(strings.ReplaceAll(body, " ", ""))))
+		if strings.Contains(b.text("main"), "pointer") {
+			t.Errorf("%s is shown as a pointer", body)
+		}
+	}
+}
