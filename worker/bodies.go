@@ -70,11 +70,12 @@ func away(unit []*delivery) (some []*delivery) {
 	return some
 }
 
-// fetchLate fetches the bodies of messages that have been claimed.
-func (w *Worker) fetchLate(unit []*delivery) {
+// fetchLate fetches the bodies of messages that have been claimed. It reports whether there were
+// any.
+func (w *Worker) fetchLate(unit []*delivery) (fetched bool) {
 	missing := away(unit)
 	if len(missing) == 0 {
-		return
+		return false
 	}
 	for _, d := range unit { // messages with bodies wait for the others
 		d.keep()
@@ -84,6 +85,7 @@ func (w *Worker) fetchLate(unit []*delivery) {
 	for _, d := range unit {
 		d.took = time.Since(began)
 	}
+	return true
 }
 
 // fetched returns the facts about a message that should have its body now. If there is no body, an

@@ -196,14 +196,19 @@ func (w *Worker) giveAllBack(deliveries []*delivery, reason string) {
 
 // together calls do for messages concurrently, so that batchers send their requests together.
 func together(deliveries []*delivery, do func(*delivery)) {
+	last := len(deliveries) - 1
+	if last < 0 {
+		return
+	}
+	if last == 0 { // so most often
+		do(deliveries[0])
+		return
+	}
 	var doing sync.WaitGroup
-	for i, d := range deliveries {
-		if i == len(deliveries)-1 { // often the only one
-			do(d)
-			break
-		}
+	for _, d := range deliveries[:last] {
 		doing.Go(func() { do(d) })
 	}
+	do(deliveries[last])
 	doing.Wait()
 }
 
@@ -212,7 +217,9 @@ func together(deliveries []*delivery, do func(*delivery)) {
 func (w *Worker) begin(unit []*delivery) (ready []*delivery, gone bool) {
 	w.fetchEarly(unit)
 	ready, claimed := w.settleEach(unit, w.claim)
-	w.fetchLate(ready)
+	if !w.fetchLate(ready) { // and nothing else has happened to them since
+		return ready, claimed
+	}
 	ready, fetched := w.settleEach(ready, w.fetched)
 	return ready, claimed && fetched
 }

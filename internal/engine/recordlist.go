@@ -77,7 +77,7 @@ func (op *SweepRecords) apply(e *Engine, _ *Command) *Error {
 		over = append(over, expiry{at, name})
 	}
 	for _, x := range over {
-		e.writeRecord(x.name, &row.Record{Expires: x.at}, nil)
+		e.writeRecord(x.name, &row.Record{Expires: x.at, Exact: true}, nil)
 	}
 	if op.Removed = len(over); op.Removed > 0 {
 		// The rows before it are the tombstones of expired records.
@@ -86,7 +86,7 @@ func (op *SweepRecords) apply(e *Engine, _ *Command) *Error {
 	return nil
 }
 
-// NextExpiry returns when the next record expires, or false if none does.
+// NextExpiry returns when the next records are to be removed, or false if none expires.
 func (e *Engine) NextExpiry() (at int64, ok bool) {
 	return e.records.next, e.records.next != row.MaxTime
 }

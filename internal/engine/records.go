@@ -34,8 +34,9 @@ type records struct {
 	// what was written in this turn and lately, because a claim ends soon after it began; nil for
 	// removed records
 	recent      map[row.RecordName]*row.Record
-	recentBytes int   // about how many bytes they have
-	next        int64 // no record expires before; row.MaxTime if none does
+	recentBytes int // about how many bytes they have
+	names       recordNames
+	next        int64 // no expiry row stands before; row.MaxTime if there is none
 }
 
 // recordBytes is about how many bytes a record in memory has beside its key and its value.
@@ -59,6 +60,7 @@ func (e *Engine) loadRecords() {
 	r := &e.records
 	r.Records, _ = read(&e.rows, "records", row.RecordsKey(), row.DecodeRecords)
 	r.recent, r.next = make(map[row.RecordName]*row.Record), row.MaxTime
+	r.names = newRecordNames()
 	span := row.ExpirySpan(r.Swept)
 	for k := range e.rows.store.Scan(span.Lo, span.Hi) {
 		at, _, ok := row.ExpiryOf(k)
@@ -83,6 +85,9 @@ func (e *Engine) recordOf(n row.RecordName) *row.Record {
 	if r, ok := e.records.recent[n]; ok {
 		return r
 	}
+	if e.learnNames(); e.records.names.lack(n) {
+		return nil
+	}
 	if r, ok := read(&e.rows, "record", row.RecordKey(n), row.DecodeRecord); ok {
 		return &r
 	}
@@ -106,13 +111,16 @@ func (e *Engine) showRecord(key string, r *row.Record) Record {
 func (e *Engine) writeRecord(n row.RecordName, old, r *row.Record) {
 	was, is := int64(0), int64(0)
 	if old != nil {
-		was = old.Expires
+		was = old.ExpiryAt()
 	}
 	if r == nil {
 		e.rows.delete(row.RecordKey(n))
 	} else {
-		is = r.Expires
+		is = r.ExpiryAt()
 		e.rows.set(row.RecordKey(n), r.Encode(e.rows.scratch()))
+		if old == nil {
+			e.noteName(n)
+		}
 	}
 	if was != is && was != 0 {
 		e.rows.delete(row.ExpiryKey(was, n))

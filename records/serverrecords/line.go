@@ -13,10 +13,11 @@ import (
 // that come during a request wait for the next one, which begins when the request in progress has
 // ended, when there are enough of them, or after gatherMax.
 type line struct {
-	send func(ctx context.Context, changes [][]byte) ([]result, error)
+	send func(ctx context.Context, body []byte, changes int) ([]result, error)
 
 	mu       sync.Mutex
 	waiting  []*write
+	free     []*write // that no caller waits for
 	running  int
 	timing   bool // slow is about to be called
 	closed   bool
@@ -25,17 +26,18 @@ type line struct {
 
 // A write is a change that waits for its result. The mutex of the line guards batch.
 type write struct {
-	change []byte // encoded, because the call may return before the request
+	change change // its value is the caller's until the request begins
 	batch  *batch // its request, once that has begun
 
 	result result
 	err    error
-	done   chan struct{} // closed when result or err is set
+	done   chan struct{} // gets a token when result or err is set
 }
 
 // A batch is the writes of one request, which ends when no caller waits for it.
 type batch struct {
 	writes  []*write
+	body    []byte // of the request: the call of a write may return before it ends
 	callers int
 	cancel  context.CancelFunc
 }
@@ -56,26 +58,37 @@ func (l *line) do(ctx context.Context, c change) (result, error) {
 	if err := ctx.Err(); err != nil {
 		return result{}, err
 	}
-	w := &write{change: c.encode(), done: make(chan struct{})}
-	if !l.join(w) {
+	w := l.join(c)
+	if w == nil {
 		return result{}, errClosed
 	}
 	select {
 	case <-w.done:
-		return w.result, w.err
+		r, err := w.result, w.err
+		l.mu.Lock()
+		*w = write{done: w.done}
+		l.free = append(l.free, w)
+		l.mu.Unlock()
+		return r, err
 	case <-ctx.Done():
 		l.leave(w)
 		return result{}, ctx.Err()
 	}
 }
 
-// join puts a write in line, unless the store is closed.
-func (l *line) join(w *write) bool {
+// join puts a write of a change in line. It returns nil if the store is closed.
+func (l *line) join(c change) (w *write) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return false
+		return nil
 	}
+	if n := len(l.free); n > 0 {
+		w, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		w = &write{done: make(chan struct{}, 1)}
+	}
+	w.change = c
 	l.waiting = append(l.waiting, w)
 	switch {
 	case l.running == 0 || len(l.waiting) >= batchMax:
@@ -84,7 +97,7 @@ func (l *line) join(w *write) bool {
 		l.timing = true
 		time.AfterFunc(gatherMax, l.slow)
 	}
-	return true
+	return w
 }
 
 // slow begins another request, because those in progress are slow. One timer serves all writes, so
@@ -142,10 +155,10 @@ func (l *line) run() {
 func (l *line) take(cancel context.CancelFunc) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, size := 0, 0
+	n, size := 0, len(bodyBegin)+len(bodyEnd)
 	for n < min(len(l.waiting), batchMax) &&
-		(n == 0 || size+len(l.waiting[n].change) <= batchBytes) {
-		size += len(l.waiting[n].change)
+		(n == 0 || size+l.waiting[n].change.size() < batchBytes) {
+		size += l.waiting[n].change.size() + 1
 		n++
 	}
 	if n == 0 {
@@ -153,25 +166,29 @@ func (l *line) take(cancel context.CancelFunc) *batch {
 	}
 	b := &batch{writes: slices.Clone(l.waiting[:n]), callers: n, cancel: cancel}
 	l.waiting = slices.Delete(l.waiting, 0, n)
-	for _, w := range b.writes {
-		w.batch = b
+	body := append(make([]byte, 0, size), bodyBegin...)
+	for i, w := range b.writes {
+		if w.batch = b; i > 0 {
+			body = append(body, ',')
+		}
+		body = w.change.appendTo(body)
 	}
+	b.body = append(body, bodyEnd...)
 	return b
 }
 
+// A request is a list of changes between these.
+const bodyBegin, bodyEnd = `{"writes":[`, `]}`
+
 func (l *line) carryOut(ctx context.Context, b *batch) {
-	changes := make([][]byte, len(b.writes))
-	for i, w := range b.writes {
-		changes[i] = w.change
-	}
-	results, err := l.send(ctx, changes)
+	results, err := l.send(ctx, b.body, len(b.writes))
 	for i, w := range b.writes {
 		if w.err = err; err == nil {
 			if w.result = results[i]; w.result.Error != nil {
 				w.err = w.result.Error
 			}
 		}
-		close(w.done)
+		w.done <- struct{}{}
 	}
 }
 

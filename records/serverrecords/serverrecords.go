@@ -178,13 +178,18 @@ type change struct {
 // A message is a received message that a write deletes.
 type message struct{ queue, handle string }
 
-// encode returns a change as the server takes it.
-func (c *change) encode() []byte {
+// size is about how many bytes a change has in a request.
+func (c *change) size() int {
 	size := len(c.key) + base64.StdEncoding.EncodedLen(len(c.value)) + 64
 	if c.message != nil {
 		size += len(c.message.queue) + len(c.message.handle) + 64
 	}
-	b := plainjson.AppendString(append(make([]byte, 0, size), `{"key":`...), c.key)
+	return size
+}
+
+// appendTo appends a change as the server takes it.
+func (c *change) appendTo(b []byte) []byte {
+	b = plainjson.AppendString(append(b, `{"key":`...), c.key)
 	if c.version != 0 {
 		b = strconv.AppendUint(append(b, `,"if":`...), c.version, 10)
 	}
@@ -223,15 +228,17 @@ type resultList struct {
 func (l *resultList) UnmarshalJSON(text []byte) error {
 	s := plainjson.New(bytes.TrimSpace(text))
 	var all []result
-	s.Object(func(name string) {
-		if name != "results" || all != nil {
+	s.Object(func(name []byte) {
+		if string(name) != "results" || all != nil {
 			s.Fail()
 		}
 		all = make([]result, 0, batchMax)
+		written := make([]record, batchMax)
 		s.List(func() {
-			var r result
-			s.Object(func(name string) { r.readPlain(s, name) })
-			all = append(all, r)
+			rec := &written[len(all)%batchMax] // no request has more results
+			all = append(all, result{})
+			r := &all[len(all)-1]
+			s.Object(func(name []byte) { r.readPlain(s, name, rec) })
 		})
 	})
 	if s.Done() {
@@ -242,14 +249,15 @@ func (l *resultList) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*reflected)(l))
 }
 
-func (r *result) readPlain(s *plainjson.Scanner, name string) {
+// readPlain reads a part of a result. Its record, if it has one, goes into rec.
+func (r *result) readPlain(s *plainjson.Scanner, name []byte, rec *record) {
 	switch {
-	case name == "deleted":
+	case string(name) == "deleted":
 		r.Deleted = s.Bool()
-	case name == "record" && r.Record == nil:
-		r.Record = &record{}
-		s.Object(func(name string) {
-			switch name {
+	case string(name) == "record" && r.Record == nil:
+		r.Record = rec
+		s.Object(func(name []byte) {
+			switch string(name) {
 			case "key":
 				r.Record.Key = s.String()
 			case "version":
@@ -334,26 +342,15 @@ func (s *Store) Delete(ctx context.Context, key string, version records.Version)
 	return nil
 }
 
-// write sends changes in one request.
-func (s *Store) write(ctx context.Context, changes [][]byte) ([]result, error) {
-	size := 16
-	for _, c := range changes {
-		size += len(c) + 1
-	}
-	body := append(make([]byte, 0, size), `{"writes":[`...)
-	for i, c := range changes {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, c...)
-	}
+// write sends a request of n changes.
+func (s *Store) write(ctx context.Context, body []byte, n int) ([]result, error) {
 	var out resultList
-	if err := s.server.PostJSON(ctx, "/records", append(body, "]}"...), &out); err != nil {
+	if err := s.server.PostJSON(ctx, "/records", body, &out); err != nil {
 		return nil, err
 	}
-	if len(out.Results) != len(changes) {
+	if len(out.Results) != n {
 		return nil, fmt.Errorf("the server answers %d of %d writes: this version cannot use it",
-			len(out.Results), len(changes))
+			len(out.Results), n)
 	}
 	return out.Results, nil
 }

@@ -240,13 +240,17 @@ func respond(w http.ResponseWriter, err error) (code string) {
 }
 
 func write(w http.ResponseWriter, status int, kind string, body any) {
+	setHeader(w, kind)
+	if plain, ok := body.(interface{ appendJSON([]byte) []byte }); ok {
+		wire.Respond(w, status, []string{kind}, append(plain.appendJSON(nil), '\n'))
+		return
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(body); err != nil {
 		panic(err) // strings, numbers and times can always be encoded
 	}
-	setHeader(w, kind)
 	wire.Respond(w, status, []string{kind}, b.Bytes())
 }
 

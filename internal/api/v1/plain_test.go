@@ -41,3 +41,22 @@ func TestWritesArePlain(t *testing.T) {
 		}
 	}
 }
+
+// What is written without encoding/json is what it writes.
+func TestResultsArePlain(t *testing.T) {
+	plain := &record{Key: "claim/1", Version: 1764225600000001, AgeMS: 0, TTLMS: 60_000}
+	for _, list := range []writeList{
+		{Results: []writeResult{}},
+		{Results: []writeResult{{Record: plain}}},
+		{Results: []writeResult{{Record: plain, Deleted: true}, {Record: &record{Key: "a", Version: 1, AgeMS: 7}}}},
+		{Results: []writeResult{{Record: &record{Key: `a"\é`, Version: 1}}, {}}},
+		{Results: []writeResult{{Record: &record{Key: "a", Version: 1, Value: []byte("v")}, Conflict: true}, {Conflict: true}}},
+		{Results: []writeResult{{Error: &writeError{429, "RequestThrottled", "Request is throttled."}}, {Record: plain}}},
+		{Results: []writeResult{{Record: plain, Kept: &writeError{400, "ReceiptHandleIsInvalid", "it is"}}}},
+	} {
+		want, err := json.Marshal(list)
+		if got := list.appendJSON(nil); err != nil || string(got) != string(want) {
+			t.Errorf("got  %s\nwant %s, %v", got, want, err)
+		}
+	}
+}

@@ -3,8 +3,10 @@ package v1
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"tenaq/internal/api/intake"
@@ -95,8 +97,8 @@ type writesIn struct {
 // readPlain reads the writes of a worker.
 func (in *writesIn) readPlain(body []byte) bool {
 	s, writes := plainjson.New(body), make([]recordWrite, 0, writesMax)
-	s.Object(func(name string) {
-		if name != "writes" || len(writes) > 0 {
+	s.Object(func(name []byte) {
+		if string(name) != "writes" || len(writes) > 0 {
 			s.Fail()
 		}
 		s.List(func() {
@@ -105,7 +107,7 @@ func (in *writesIn) readPlain(body []byte) bool {
 				return
 			}
 			var w recordWrite
-			s.Object(func(name string) { w.readPlain(s, name) })
+			s.Object(func(name []byte) { w.readPlain(s, name) })
 			writes = append(writes, w)
 		})
 	})
@@ -116,8 +118,8 @@ func (in *writesIn) readPlain(body []byte) bool {
 	return true
 }
 
-func (w *recordWrite) readPlain(s *plainjson.Scanner, name string) {
-	switch name {
+func (w *recordWrite) readPlain(s *plainjson.Scanner, name []byte) {
+	switch string(name) {
 	case "key":
 		w.Key = s.String()
 	case "if":
@@ -133,8 +135,8 @@ func (w *recordWrite) readPlain(s *plainjson.Scanner, name string) {
 			s.Fail()
 		}
 		w.Message = &recordMessage{}
-		s.Object(func(name string) {
-			switch name {
+		s.Object(func(name []byte) {
+			switch string(name) {
 			case "queue":
 				w.Message.Queue = s.String()
 			case "receiptHandle":
@@ -180,6 +182,36 @@ type writeResult struct {
 	// Whether the message was deleted, or why not although the record was written.
 	Deleted bool        `json:"deleted,omitempty"`
 	Kept    *writeError `json:"kept,omitempty"`
+}
+
+// appendJSON appends the answer as encoding/json would write it, in a fraction of its time.
+func (l writeList) appendJSON(b []byte) []byte {
+	b = append(b, `{"results":[`...)
+	for i := range l.Results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = l.Results[i].appendJSON(b)
+	}
+	return append(b, ']', '}')
+}
+
+func (r *writeResult) appendJSON(b []byte) []byte {
+	rec := r.Record
+	if rec == nil || len(rec.Value) > 0 || r.Conflict || r.Error != nil || r.Kept != nil {
+		other, _ := json.Marshal(r) // cannot fail
+		return append(b, other...)
+	}
+	b = plainjson.AppendString(append(b, `{"record":{"key":`...), rec.Key)
+	b = strconv.AppendUint(append(b, `,"version":`...), rec.Version, 10)
+	b = strconv.AppendInt(append(b, `,"ageMs":`...), rec.AgeMS, 10)
+	if rec.TTLMS != 0 {
+		b = strconv.AppendInt(append(b, `,"ttlMs":`...), rec.TTLMS, 10)
+	}
+	if b = append(b, '}'); r.Deleted {
+		b = append(b, `,"deleted":true`...)
+	}
+	return append(b, '}')
 }
 
 // A writeError says why a write was not carried out, or that its outcome is unknown.

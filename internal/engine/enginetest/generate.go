@@ -440,7 +440,7 @@ func (g *Generator) recordStep() {
 	case n < 55:
 		g.versions++ // if it succeeds
 		g.emit("record-put%s v=%s%s%s", key, g.one("x", "y", "x*300", "x*3000"), version,
-			g.maybe("ttl", "1ms", "1s", "2s", "10s", "1h"))
+			g.maybe("ttl", "1ms", "1s", "2s", "10s", "1h", "2h", "360h"))
 	case n < 70:
 		g.emit("record-delete%s%s", key, version)
 	case n < 85:

@@ -214,7 +214,9 @@ func samples() []sample {
 	lates.Late = 300
 	p := Pos{At: sampleTime, Seq: 17}
 	claimed := RecordName{Account: "000000000000", Key: "claim/größer"}
-	record := Record{Version: uint64(sampleTime)*1000 + 7, Written: sampleTime, Expires: sampleTime + 60_000, Value: []byte("held\x00")}
+	record := Record{Version: uint64(sampleTime)*1000 + 7, Written: sampleTime, Expires: sampleTime + 60_000, Value: []byte("held\x00"), Exact: true}
+	lasting := record
+	lasting.Expires, lasting.Exact = sampleTime+15*24*3600_000, false
 	all := Records{Last: uint64(sampleTime)*1000 + 9, Swept: sampleTime - 1}
 
 	message := func(k, v []byte) (any, bool) {
@@ -407,16 +409,19 @@ func samples() []sample {
 			return name + " " + string(text), ok && known
 		}, "alarms text"},
 		{"records", RecordsKey(), all.Encode(nil), func(_, v []byte) (any, bool) { return any2(DecodeRecords(v)) }, all},
-		{"record", RecordKey(claimed), record.Encode(nil), func(k, v []byte) (any, bool) {
-			name, ok := RecordOf(k)
-			r, known := DecodeRecord(v)
-			return namedRecord{name, r}, ok && known
-		}, namedRecord{claimed, record}},
+		{"record", RecordKey(claimed), record.Encode(nil), readRecord, namedRecord{claimed, record}},
+		{"record-2", RecordKey(claimed), lasting.Encode(nil), readRecord, namedRecord{claimed, lasting}},
 		{"expiry", ExpiryKey(sampleTime, claimed), []byte{Version}, func(k, v []byte) (any, bool) {
 			at, name, ok := ExpiryOf(k)
 			return namedRecord{name, Record{Expires: at}}, ok && len(v) == 1
 		}, namedRecord{claimed, Record{Expires: sampleTime}}},
 	}
+}
+
+func readRecord(k, v []byte) (any, bool) {
+	name, ok := RecordOf(k)
+	r, known := DecodeRecord(v)
+	return namedRecord{name, r}, ok && known
 }
 
 func readSystem(_, v []byte) (any, bool) { return any2(DecodeSystem(v)) }
@@ -619,7 +624,7 @@ func FuzzSegment(f *testing.F) {
 }
 
 func FuzzRecord(f *testing.F) {
-	seed(f, "record", "records")
+	seed(f, "record", "record-2", "records")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if v, ok := DecodeRecord(b); ok {
 			again(t, v, func(v Record) []byte { return v.Encode(nil) }, DecodeRecord)

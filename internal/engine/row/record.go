@@ -1,6 +1,10 @@
 package row
 
-import "tenaq/internal/engine/key"
+import (
+	"math/bits"
+
+	"tenaq/internal/engine/key"
+)
 
 // The kinds of rows in FamilyRecord.
 const (
@@ -19,8 +23,39 @@ const (
 type Record struct {
 	Version uint64 // of this write; larger than that of every earlier write of any record
 	Written int64
-	Expires int64 // zero for never; then an expiry row stands at this time
+	Expires int64 // zero for never
 	Value   []byte
+
+	// Exact is whether its expiry row stands at Expires, as earlier versions wrote all of them.
+	Exact bool
+}
+
+// recordVersion is the version of the record row since expiry rows of long lives stand at multiples
+// of a step.
+const recordVersion = 2
+
+// A record whose life is shorter than stepsInLife steps of stepMin has its expiry row at the
+// millisecond.
+const (
+	stepsInLife = 4096
+	stepMin     = 1024
+)
+
+// ExpiryAt returns where the expiry row of the record stands; zero if it does not expire. It stands
+// at Expires, or a little later if the record lives for more than 70 minutes: at the next multiple
+// of the largest power of two, in milliseconds, of which that life has at least 4,096. So a record
+// that is written again soon and lives on for as long, as a claim is when it ends, keeps its expiry
+// row.
+func (r *Record) ExpiryAt() int64 {
+	steps := uint64(max(r.Expires-r.Written, 0)) / stepsInLife
+	if r.Exact || r.Expires == 0 || steps < stepMin {
+		return r.Expires
+	}
+	step := int64(1) << (bits.Len64(steps) - 1)
+	if past := r.Expires % step; past > 0 && r.Expires <= MaxTime-step {
+		return r.Expires - past + step
+	}
+	return r.Expires
 }
 
 func (r *Record) Encode(b []byte) []byte {
@@ -30,7 +65,11 @@ func (r *Record) Encode(b []byte) []byte {
 }
 
 func (r *Record) parts(c *Codec) {
-	c.Version(Version)
+	version := byte(recordVersion)
+	if r.Exact {
+		version = Version
+	}
+	r.Exact = c.version(version, recordVersion) < recordVersion
 	c.Uint(&r.Version)
 	c.Int(&r.Written, &r.Expires)
 	c.bytes(&r.Value)

@@ -36,7 +36,7 @@ func (s *salvage) records() {
 		all.Last, used = max(all.Last, r.Version), true
 		s.out.Records++
 		if r.Expires != 0 {
-			s.set(row.ExpiryKey(r.Expires, name), []byte{row.Version})
+			s.set(row.ExpiryKey(r.ExpiryAt(), name), []byte{row.Version})
 		}
 	}
 	if used {

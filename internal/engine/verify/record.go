@@ -21,7 +21,7 @@ func (a *run) records() {
 		wants: func(k, v []byte) (wantKey, wantValue []byte, ok bool) {
 			name, ok := row.RecordOf(k)
 			stored, known := row.DecodeRecord(v)
-			return row.ExpiryKey(stored.Expires, name), []byte{row.Version},
+			return row.ExpiryKey(stored.ExpiryAt(), name), []byte{row.Version},
 				ok && known && stored.Expires != 0
 		},
 		owner: func(k, _ []byte) ([]byte, bool) {

@@ -47,8 +47,9 @@ func (s *Scanner) Want(text string) {
 	}
 }
 
-// Object calls member for each member of an object, with its name. Member takes the value.
-func (s *Scanner) Object(member func(name string)) {
+// Object calls member for each member of an object, with its name, which is a part of the text.
+// Member takes the value.
+func (s *Scanner) Object(member func(name []byte)) {
 	s.Want("{")
 	if s.Skip("}") {
 		return
@@ -57,7 +58,7 @@ func (s *Scanner) Object(member func(name string)) {
 		name := s.quoted()
 		s.Want(":")
 		if !s.failed {
-			member(string(name))
+			member(name)
 		}
 		if s.Skip("}") {
 			return

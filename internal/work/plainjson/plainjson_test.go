@@ -21,8 +21,8 @@ type outer struct {
 // scan takes an outer with each method of a Scanner.
 func scan(text []byte) (o outer, ok bool) {
 	s := New(text)
-	s.Object(func(name string) {
-		switch name {
+	s.Object(func(name []byte) {
+		switch string(name) {
 		case "text":
 			o.Text = s.String()
 		case "bytes":
@@ -35,8 +35,8 @@ func scan(text []byte) (o outer, ok bool) {
 			o.List = []inner{}
 			s.List(func() {
 				var one inner
-				s.Object(func(name string) {
-					if name != "text" {
+				s.Object(func(name []byte) {
+					if string(name) != "text" {
 						s.Fail()
 					}
 					one.Text = s.String()
