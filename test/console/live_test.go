@@ -252,7 +252,7 @@ func TestKnownLoad(t *testing.T) {
 	}
 }
 
-// load sends, receives and deletes so many messages.
+// load sends, receives and deletes a number of messages.
 func (s *server) load(queue string, n int) {
 	s.t.Helper()
 	for range n / 10 {

@@ -120,7 +120,7 @@ func TestProxySignIn(t *testing.T) {
 
 	other := blank(t, wrong.URL)
 	other.visit(wrong.URL + "/console/")
-	other.sees("The header with the user came from 127.0.0.1, which is no proxy of this server")
+	other.sees("The header that names the user came from 127.0.0.1, which is not a proxy of this server")
 	other.sees("Access key id")
 	if got := purge(other, ``); !strings.HasPrefix(got, "400 ") {
 		t.Errorf("a purge through another proxy: got %s", got)
