@@ -167,8 +167,8 @@ const undoRoom = 8 << 10
 // seen the work settled has deleted its message, which does not come back.
 //
 // A decision about a claim whose lease may still have run is final, because its holder has lost
-// the claim: then Undo returns ErrFinal. A holder whose lease was over does not get its claim back
-// either; its entry is again that of a holder that was lost.
+// the claim: then Undo returns ErrFinal. A holder whose lease had expired does not get its claim
+// back either; its entry is again that of a holder that was lost.
 func (l *Ledger) Undo(ctx context.Context, key string, decision uint64) error {
 	e, s, err := l.read(ctx, key)
 	switch {

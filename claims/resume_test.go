@@ -38,7 +38,7 @@ func TestResume(t *testing.T) {
 			is("renew", resume(first.Fence(), nil).Renew(t.Context()), nil)
 		}
 		time.Sleep(10 * time.Second)
-		is("renew when the lease is over", resume(first.Fence(), nil).Renew(t.Context()), claims.ErrLost)
+		is("renew when the lease has expired", resume(first.Fence(), nil).Renew(t.Context()), claims.ErrLost)
 
 		second, err := l.Acquire(t.Context(), "order")
 		must(t, err)

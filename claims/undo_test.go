@@ -27,7 +27,7 @@ func TestUndo(t *testing.T) {
 		"completed": func(t *testing.T, l *claims.Ledger) {
 			must(t, acquire(t, l, "k").Complete(t.Context(), []byte("ch_1")))
 		},
-		"lease over": func(t *testing.T, l *claims.Ledger) {
+		"lease expired": func(t *testing.T, l *claims.Ledger) {
 			acquire(t, l, "k")
 			time.Sleep(2 * time.Minute)
 		},
@@ -67,7 +67,7 @@ func TestUndo(t *testing.T) {
 				if err := person.Undo(ctx, "k", decided.Fence); !errors.Is(err, claims.ErrChanged) {
 					t.Errorf("%s, %s: an undo that is repeated: %v", before, name, err)
 				}
-				if before == "lease over" {
+				if before == "lease expired" {
 					if c := acquire(t, l, "k"); c.TakenOver() == nil || c.TakenOver().Owner != "worker" {
 						t.Errorf("%s: the next holder does not learn that one was lost: %+v", name, c.TakenOver())
 					}

@@ -311,7 +311,7 @@ func TestBusyWaitEnds(t *testing.T) {
 	})
 }
 
-// In a store without a clock, waiting is how a producer sees that a lease is over.
+// In a store without a clock, waiting is how a producer sees that a lease has expired.
 func TestNoClock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := at(t, "orders")

@@ -207,8 +207,8 @@ func TestLedgerOutlivesMessages_FA20(t *testing.T) {
 }
 
 // Usual: the one that finds a job busy lets its message burn receives until it is dead-lettered,
-// while the job is healthy. Ours: it is given back until the holder's lease is over, and waits for
-// a job of an hour with few receives.
+// while the job is healthy. Ours: it is given back until the holder's lease has expired, and waits
+// for a job of an hour with few receives.
 func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.run(byBody(r.config(func(ctx context.Context, m *worker.Message) error { return sleepOr(ctx, 5*time.Minute) })))

@@ -49,10 +49,9 @@ const (
 	liveFor   = 100 * time.Millisecond
 )
 
-// stepLate is how long a step of a task that is due waits for a turn on its way to the disk. While
-// there is one, requests have to wait anyway; those of a turn that begins with a step wait for that
-// too. Where so many requests come that no turn waits for the one before it, steps are taken in
-// turns, or tasks would starve.
+// stepLate is how long a step of a task that is due waits for a turn on its way to the disk.
+// Requests wait for such a turn anyway; those of a turn that begins with a step wait for the step
+// too. Under a load at which turns overlap, steps are taken in turns, or tasks would starve.
 const stepLate = 2 * time.Millisecond
 
 // keepHouse does what is due. Asked says that there are requests for the turn.

@@ -231,7 +231,7 @@ func objection(e *claims.Entry) error {
 	code, why := "", ""
 	switch {
 	case !known:
-		code, why = "Busy", "%s holds the claim, and it is unknown whether its lease is over, because the store has no clock: if the holder is dead, set force."
+		code, why = "Busy", "%s holds the claim, and it is unknown whether its lease has expired, because the store has no clock: if the holder is dead, set force."
 	case e.State == claims.Completed:
 		code, why = "Done", "The work is completed by %s: to change that anyway, set force."
 	case left > 0:

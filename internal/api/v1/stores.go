@@ -14,7 +14,7 @@ import (
 )
 
 // Stores are stores of records outside the server whose claims its operator wants to see. The
-// server knows their names; whoever configures a Handler opens them.
+// server knows their names, and the program that configures a Handler opens them.
 type Stores interface {
 	// Stores returns them in the order in which they are shown.
 	Stores() []ClaimStore

@@ -160,7 +160,7 @@ func TestStores(t *testing.T) {
 		if c, err := work.Acquire(t.Context(), "b"); err != nil || c.Attempts() != 1 {
 			t.Errorf("the worker claims %+v, %v", c, err)
 		}
-		// Nobody knows whether a lease in a store without a clock is over.
+		// A store without a clock cannot tell whether a lease has expired.
 		if got := w.claim(t, "GET", "c?store=table", "", 200, ""); got.AgeMS != nil || got.RemainingMS != 0 || got.LeaseMS != 60_000 {
 			t.Errorf("got %+v", got)
 		}

@@ -357,7 +357,7 @@ export function Plan({ r, same, done }: { r: Redriver; same: Same; done(p: Redri
     return { text: p.redrive + p.park + p.hold === 0 ? `The next step of ${r.queue} would do nothing.` : `${r.queue}: the next step would send ${plural(p.redrive, "message")} back, park ${count(p.park)} and hold ${count(p.hold)}.` };
   };
   return <Act title={`Plan the next step of ${r.queue}`} label="Plan" harmless act={plan} same={same}>
-    <p id="act-about">Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. Until it ends, nobody else can receive the dead letters that it looks at.</p>
+    <p id="act-about">Shows what the next step would do with each dead letter, and why. Nothing is sent, deleted or recorded. Until it ends, consumers cannot receive the dead letters that it looks at.</p>
   </Act>;
 }
 

@@ -73,7 +73,7 @@ func (d *Door) authenticateProxied(
 }
 
 func errPeer(peer netip.Addr) error {
-	return errProxy("ProxyNotTrusted", "The header with the user came from %v, which is no proxy of this server: "+
+	return errProxy("ProxyNotTrusted", "The header that names the user came from %v, which is not a proxy of this server: "+
 		"add the address to peers of proxy in the credentials file, or let no client send the header.", peer)
 }
 

@@ -135,7 +135,7 @@ const Bytes = ({ name, text, base64 }: { name: string; text?: string | null; bas
 function Decide({ m: { Act, Input }, c, p, settle }: { m: typeof import("../change"); c: ClaimView; p: Place; settle?: boolean }) {
   const [why, setWhy] = useState(""), [result, setResult] = useState(""), [sure, setSure] = useState(false);
   const risk = c.state === "completed" ? settle ? "The work is already completed: its result will be replaced." : "The work is already completed: it will be done again."
-    : c.state === "held" && c.ageMs === null ? `${c.owner} holds the claim, and it is unknown whether its lease is over, because the store has no clock.`
+    : c.state === "held" && c.ageMs === null ? `${c.owner} holds the claim, and it is unknown whether its lease has expired, because the store has no clock.`
     : c.remainingMs ? `${c.owner} holds the claim, and its lease has ${age(c.remainingMs)} left. If that holder is alive, it loses the claim${settle ? "." : ", and another one may begin the work."}` : "";
   const lost = c.state === "held" && (c.ageMs === null || !!c.remainingMs); // a holder that may be alive
   const words = (verb: string): Word[] => ["tenaq", "claims", verb, v(c.key), "--reason", v(why || "the bank has it"), ...(settle && result ? ["--result", v(result)] : []), ...(risk ? ["--force"] : []), ...found(p)];
