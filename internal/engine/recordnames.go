@@ -100,14 +100,9 @@ func nameHash(n row.RecordName) (h row.DedupHash) {
 		}
 		sum *= prime // ends the account
 	}
-	binary.LittleEndian.PutUint64(h[:8], mixed(sum))
-	binary.LittleEndian.PutUint64(h[8:], mixed(sum+0x9e3779b97f4a7c15))
+	binary.LittleEndian.PutUint64(h[:8], sum)
+	first, second := mix(h[:8], 1), mix(h[:8], 2)
+	binary.LittleEndian.PutUint64(h[:8], first)
+	binary.LittleEndian.PutUint64(h[8:], second)
 	return h
-}
-
-// mixed spreads the bits of a number, as SplitMix64 does.
-func mixed(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
