@@ -15,9 +15,9 @@ import (
 	"tenaq/internal/cli"
 )
 
-// measureReplay receives and deletes at half of the rate that the closed loop has just reached,
-// first alone, and then while past messages of another queue are replayed as fast as the server
-// does it.
+// measureReplay receives and deletes at half of the rate that the closed loop has just reached, in
+// turns while past messages of another queue are replayed as fast as the server does it, and while
+// this replay is paused. So a disk that is slow for a while is slow for both.
 func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 	n := e.count(1_000_000, 20_000)
 	past, lab := e.work(bench.Work{Kind: bench.Send, Size: 100, Depth: n,
@@ -33,7 +33,7 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 		return nil, err
 	}
 	load := bench.Load{Clients: 16, Round: e.seconds(2, 0.5)}
-	c, err := bench.New(e.work(bench.Work{Kind: bench.Receive, Depth: e.count(200_000, 20_000)}))
+	c, err := bench.New(e.work(bench.Work{Kind: bench.Receive, Depth: int64(e.choose(200_000, 20_000))}))
 	if err != nil {
 		return nil, err
 	}
@@ -47,29 +47,48 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 	}
 	load.Rate = max(1, closed.Rate()/2)
 	var alone, beside bench.Latencies
-	for round := range e.rounds() {
-		e.tell("receives", float64(round)/float64(e.rounds()))
+	var worked time.Duration
+	task, err := e.task(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
+		"do": "replay", "filter": map[string]string{"outcome": "removed"}, "to": lab.Queue})
+	if err != nil {
+		return nil, err
+	}
+	path := "/v1/tasks/" + task.ID
+	for began := time.Now(); ; began = time.Now() {
+		e.tell("receives beside a replay", float64(task.Done)/float64(n))
 		t, err := c.Round(ctx, load)
 		if err != nil {
 			return nil, err
 		}
-		alone.Merge(&t.Latency)
-	}
-	began := time.Now()
-	task, err := e.task(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
-		"do": "replay", "filter": map[string]string{"outcome": "removed"}, "to": lab.Queue})
-	for task.Ended == nil && err == nil {
-		e.tell("receives beside a replay", float64(task.Done)/float64(n))
-		t, failed := c.Round(ctx, load)
-		if err = failed; err == nil {
-			task, err = e.task(ctx, "GET", "/v1/tasks/"+task.ID, nil)
+		if task, err = e.task(ctx, "GET", path, nil); err != nil {
+			return nil, err
 		}
 		if task.Ended == nil || beside.Count() == 0 { // what outlasts the replay is not beside it
 			beside.Merge(&t.Latency)
 		}
-	}
-	if err != nil {
-		return nil, err
+		if task.Ended == nil {
+			// The replay may have ended since.
+			if _, failed := e.task(ctx, "POST", path+"/pause", map[string]any{}); failed != nil {
+				if task, err = e.task(ctx, "GET", path, nil); err != nil || task.Ended == nil {
+					return nil, errors.Join(failed, err)
+				}
+			}
+		}
+		if task.Ended != nil {
+			worked += task.Ended.Sub(began)
+		} else {
+			worked += time.Since(began)
+		}
+		if t, err = c.Round(ctx, load); err != nil {
+			return nil, err
+		}
+		alone.Merge(&t.Latency)
+		if task.Ended != nil {
+			break
+		}
+		if task, err = e.task(ctx, "POST", path+"/resume", map[string]any{}); err != nil {
+			return nil, err
+		}
 	}
 	if task.State != "COMPLETED" || task.Done < n {
 		return nil, fmt.Errorf("the replay of %d messages is %s after %d", n, task.State, task.Done)
@@ -77,7 +96,7 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 	return []measure{{"p99 of receives", beside.At(99).Seconds() / alone.At(99).Seconds(),
 		fmt.Sprintf("%s of %d receives and deletes against %s of %d, %.0f/s; %d messages replayed in %s",
 			cli.ShortDuration(beside.At(99)), beside.Count(), cli.ShortDuration(alone.At(99)),
-			alone.Count(), load.Rate, task.Done, cli.ShortDuration(task.Ended.Sub(began)))}}, nil
+			alone.Count(), load.Rate, task.Done, cli.ShortDuration(worked))}}, nil
 }
 
 // A task is a task, or the count for one, as the server shows it.
