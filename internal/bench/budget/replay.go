@@ -33,7 +33,8 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 		return nil, err
 	}
 	load := bench.Load{Clients: 16, Round: e.seconds(2, 0.5)}
-	c, err := bench.New(e.work(bench.Work{Kind: bench.Receive, Depth: int64(e.choose(200_000, 20_000))}))
+	c, err := bench.New(e.work(
+		bench.Work{Kind: bench.Receive, Depth: int64(e.choose(200_000, 20_000))}))
 	if err != nil {
 		return nil, err
 	}
@@ -47,47 +48,34 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 	}
 	load.Rate = max(1, closed.Rate()/2)
 	var alone, beside bench.Latencies
-	var worked time.Duration
+	var replayed time.Duration
 	task, err := e.task(ctx, "POST", "/v1/tasks", map[string]any{"queue": past.Queue,
 		"do": "replay", "filter": map[string]string{"outcome": "removed"}, "to": lab.Queue})
 	if err != nil {
 		return nil, err
 	}
-	path := "/v1/tasks/" + task.ID
-	for began := time.Now(); ; began = time.Now() {
+	for task.Ended == nil {
 		e.tell("receives beside a replay", float64(task.Done)/float64(n))
 		t, err := c.Round(ctx, load)
 		if err != nil {
 			return nil, err
 		}
-		if task, err = e.task(ctx, "GET", path, nil); err != nil {
+		if task, err = e.pause(ctx, task.ID); err != nil {
 			return nil, err
 		}
+		replayed += t.Took
 		if task.Ended == nil || beside.Count() == 0 { // what outlasts the replay is not beside it
 			beside.Merge(&t.Latency)
-		}
-		if task.Ended == nil {
-			// The replay may have ended since.
-			if _, failed := e.task(ctx, "POST", path+"/pause", map[string]any{}); failed != nil {
-				if task, err = e.task(ctx, "GET", path, nil); err != nil || task.Ended == nil {
-					return nil, errors.Join(failed, err)
-				}
-			}
-		}
-		if task.Ended != nil {
-			worked += task.Ended.Sub(began)
-		} else {
-			worked += time.Since(began)
 		}
 		if t, err = c.Round(ctx, load); err != nil {
 			return nil, err
 		}
 		alone.Merge(&t.Latency)
-		if task.Ended != nil {
-			break
-		}
-		if task, err = e.task(ctx, "POST", path+"/resume", map[string]any{}); err != nil {
-			return nil, err
+		if task.Ended == nil {
+			task, err = e.task(ctx, "POST", "/v1/tasks/"+task.ID+"/resume", map[string]any{})
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	if task.State != "COMPLETED" || task.Done < n {
@@ -96,7 +84,7 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 	return []measure{{"p99 of receives", beside.At(99).Seconds() / alone.At(99).Seconds(),
 		fmt.Sprintf("%s of %d receives and deletes against %s of %d, %.0f/s; %d messages replayed in %s",
 			cli.ShortDuration(beside.At(99)), beside.Count(), cli.ShortDuration(alone.At(99)),
-			alone.Count(), load.Rate, task.Done, cli.ShortDuration(worked))}}, nil
+			alone.Count(), load.Rate, task.Done, cli.ShortDuration(replayed))}}, nil
 }
 
 // A task is a task, or the count for one, as the server shows it.
@@ -127,6 +115,17 @@ func (e *env) carryOut(ctx context.Context, in map[string]any) (t task, err erro
 		return t, fmt.Errorf("the task %s is %s", t.ID, t.State)
 	}
 	return t, nil
+}
+
+// pause pauses a task that has not ended meanwhile.
+func (e *env) pause(ctx context.Context, id string) (task, error) {
+	t, err := e.task(ctx, "POST", "/v1/tasks/"+id+"/pause", map[string]any{})
+	if err != nil {
+		if t, failed := e.task(ctx, "GET", "/v1/tasks/"+id, nil); failed == nil && t.Ended != nil {
+			return t, nil
+		}
+	}
+	return t, err
 }
 
 // task sends a request about a task.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -37,10 +38,11 @@ import (
 // that the manifest was listed before its marker was. A disk syncs the directory between the steps.
 //
 // A disk also writes logs ahead (logFile), and of a log that is being written it lets only the
-// beginning be read.
+// beginning be read. Who writes a table rests now and then (pace).
 type disk struct {
 	vfs.FS
 	fail func(what string, err error)
+	pace pace
 
 	mu       sync.Mutex
 	released bool
@@ -204,8 +206,11 @@ func (d *disk) wrap(f vfs.File, name string, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(name, ".log") {
+	switch {
+	case strings.HasSuffix(name, ".log"):
 		return openLog(file{f, name, d})
+	case strings.HasSuffix(name, ".sst") || isBlob(name):
+		return paced{file{f, name, d}, time.Now().UnixNano()}, nil
 	}
 	return file{f, name, d}, nil
 }

@@ -166,6 +166,7 @@ func (o *opening) openPebble(lock *pebble.Lock) error {
 	log := logger{discard(o.Logger), o.store.fail}
 	opts := pebbleOptions(o.Options, log)
 	opts.FS = o.store.aside
+	opts.EventListener.FlushEnd = func(pebble.FlushInfo) { o.disk.pace.flush() }
 	opts.Lock = lock
 	opts.DisableWAL = o.noLog
 	return guardOpen(func() (err error) {

@@ -108,6 +108,7 @@ func (s *Store) closeFiles() error {
 	if err := s.witness.close(); err != nil {
 		s.fail("write the witness", err)
 	}
+	s.aside.pace.closing.Store(true)
 	return s.db.Close()
 }
 
