@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	v1 "tenaq/internal/api/v1"
+	"tenaq/internal/door/auth"
 	"tenaq/internal/door/credentials"
 	"tenaq/internal/kv/pebblekv"
 )
@@ -211,6 +215,90 @@ func TestDo(t *testing.T) {
 	}
 	if strings.Count(log, `"action"`) != 7 {
 		t.Errorf("the action log has refusals: %s", log)
+	}
+}
+
+// A page can do each action of /v1/do with the right for it alone, and cannot do it with all rights
+// but that. The actions are those of the table of routes. [V1-14, CONSOLE-14, AUTH-38]
+func TestDoRights(t *testing.T) {
+	var document struct {
+		Paths map[string]struct {
+			Post struct {
+				Parameters []struct{ Schema struct{ Enum []string } }
+			}
+		}
+	}
+	if err := json.Unmarshal(v1.OpenAPI(), &document); err != nil {
+		t.Fatal(err)
+	}
+	actions := document.Paths["/v1/do/{action}"].Post.Parameters[0].Schema.Enum
+	if len(actions) < 7 {
+		t.Fatalf("the document has only the actions %q", actions)
+	}
+	var keys []string
+	addKey := func(id string, allow ...string) {
+		keys = append(keys, fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%[1]s", "allow": ["%[2]s"]}`, id, strings.Join(allow, `", "`)))
+	}
+	addKey("TQALL001", "*")
+	for i, action := range actions {
+		addKey(fmt.Sprintf("TQONLY%02d", i), "sqs:"+action)
+		addKey(fmt.Sprintf("TQLACKS%02d", i), slices.DeleteFunc(Actions(), func(a string) bool { return a == "sqs:"+action })...)
+	}
+	cfg := config(t)
+	cfg.Credentials = keysOf(t, `{"credentials": [`+strings.Join(keys, ", ")+`]}`)
+	s, stop := run(t, cfg)
+	defer func() { _ = stop() }()
+	// A page that has signed in with a key makes a request.
+	as := func(id, method, path, body string) (int, string) {
+		t.Helper()
+		var cookies []*http.Cookie
+		var session struct{ Proof string }
+		ask := func(method, path, body string) (int, string) {
+			r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			r.Header.Set(auth.ProofHeader, session.Proof)
+			for _, c := range cookies {
+				r.AddCookie(c)
+			}
+			res, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cookies = append(cookies, res.Cookies()...)
+			return res.StatusCode, string(text)
+		}
+		status, text := ask("POST", "/v1/session", fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%[1]s"}`, id))
+		if err := json.Unmarshal([]byte(text), &session); err != nil || status != 200 {
+			t.Fatalf("%s signs in: %d %s", id, status, text)
+		}
+		return ask(method, path, body)
+	}
+	const orders = `{"QueueUrl":"orders","QueueName":"orders"}`
+	if status, text := as("TQALL001", "POST", "/v1/do/CreateQueue", orders); status != 200 {
+		t.Fatalf("got %d %s", status, text)
+	}
+	for i, action := range actions {
+		status, text := as(fmt.Sprintf("TQLACKS%02d", i), "POST", "/v1/do/"+action, orders)
+		if status != 403 || !strings.Contains(text, "perform: sqs:"+strings.ToLower(action)+" on") {
+			t.Errorf("%s without its right: got %d %s", action, status, text)
+		}
+	}
+	if _, log := as("TQALL001", "GET", "/v1/actions", ""); strings.Count(log, `"about":"orders"`) != 1 {
+		t.Errorf("the action log has refusals: %s", log)
+	}
+	for i, action := range actions {
+		if status, text := as(fmt.Sprintf("TQONLY%02d", i), "POST", "/v1/do/"+action, orders); status == 403 {
+			t.Errorf("%s with its right: got %d %s", action, status, text)
+		}
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"tenaq/claims"
+	"tenaq/internal/testing/pgtest"
 	"tenaq/records"
+	"tenaq/records/pgrecords"
 	"tenaq/records/sqliterecords"
 )
 
@@ -122,13 +124,9 @@ func TestClaims(t *testing.T) {
 	b.sees("mail-000")
 }
 
-// addClaimsTo adds claims to a store in SQLite, as workers do.
-func addClaimsTo(t *testing.T, path string) *claims.Ledger {
+// addClaimsTo adds claims to a store, as workers do.
+func addClaimsTo(t *testing.T, store records.Store) *claims.Ledger {
 	t.Helper()
-	store, err := sqliterecords.New(sqliterecords.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { store.Close() })
 	l, err := claims.New(claims.Config{Store: store, Owner: "worker-7"})
 	if err != nil {
@@ -152,18 +150,44 @@ func addClaimsTo(t *testing.T, path string) *claims.Ledger {
 	return l
 }
 
+func sqliteStore(path string) records.Store {
+	return must(sqliterecords.New(sqliterecords.Config{Path: path}))
+}
+
 // Claims in other stores are shown, settled and released there. A store that is away makes one
 // panel fail, with what to do, and no password is shown. [REC-18, CONSOLE-15]
 func TestOtherStores(t *testing.T) {
 	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		path := t.TempDir() + "/shop.db"
+		otherStores(t, sqliteStore(path), "sqlite:"+path, "sqlite:"+path, "sqlite:"+path)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		address := pgtest.URL(t)
+		store := must(pgrecords.New(pgrecords.Config{URL: address}))
+		if err := store.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u := must(url.Parse(address))
+		u.RawQuery = u.Query().Encode()
+		otherStores(t, store, strings.Replace(address, "postgres@", "postgres:very-hidden@", 1), u.String(), "'"+u.String()+"'")
+	})
+}
+
+// otherStores uses a store at an address, which is shown without its password, and as a word of a
+// command.
+func otherStores(t *testing.T, store records.Store, address, shown, word string) {
+	t.Helper()
+	l := addClaimsTo(t, store)
 	dir := t.TempDir()
-	l := addClaimsTo(t, dir+"/shop.db")
 	config := dir + "/tenaq.yaml"
 	if err := os.WriteFile(config, fmt.Appendf(nil, `claims:
-  - {name: shop, records: "sqlite:%s/shop.db"}
+  - {name: shop, records: %q}
   - {name: away, records: "postgres://app:very-hidden@127.0.0.1:1/shop"}
   - {name: costly, records: "dynamodb:jobs"}
-`, dir), 0o600); err != nil {
+`, address), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, []string{"AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:1", "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b", "AWS_REGION=us-east-1"}, "--config", config)
@@ -174,13 +198,20 @@ func TestOtherStores(t *testing.T) {
 	b.sees("order-42")
 	b.fill("Store", "shop")
 	b.sees("parked: awaits a decision")
-	b.sees("These claims are in sqlite:" + dir + "/shop.db")
+	b.sees("These claims are in " + shown)
 	if strings.Contains(b.text("main"), "order-42") {
 		t.Error("claims of the server are among those of another store")
 	}
 	b.judged("claims-elsewhere")
+	secret := func() {
+		t.Helper()
+		if strings.Contains(eval[string](b, "document.documentElement.outerHTML"), "very-hidden") {
+			t.Error("the page shows the password of a store")
+		}
+	}
+	secret()
 	b.press("c")
-	b.sees("tenaq claims list --records sqlite:" + dir + "/shop.db")
+	b.sees("tenaq claims list --records " + word)
 	b.press("\x1b")
 	b.fill("State", "stuck")
 	b.until("two are stuck", `document.querySelectorAll("main tbody tr").length === 2`)
@@ -189,7 +220,8 @@ func TestOtherStores(t *testing.T) {
 	b.asks("button", "Settle", "Settle order-46")
 	b.fill("Reason", "the bank has it")
 	b.fill("Result", "ch_2")
-	b.shows("tenaq claims settle order-46 --reason 'the bank has it' --result ch_2 --records sqlite:" + dir + "/shop.db")
+	b.shows("tenaq claims settle order-46 --reason 'the bank has it' --result ch_2 --records " + word)
+	secret()
 	b.submit()
 	b.sees("Recorded that order-46 is done.")
 	b.judged("claim-elsewhere")
@@ -220,9 +252,7 @@ func TestOtherStores(t *testing.T) {
 	b.fill("Store", "away")
 	b.sees("The store away, which is postgres://app@127.0.0.1:1/shop, cannot be used now")
 	b.sees("Check that it runs, that this server reaches it")
-	if strings.Contains(eval[string](b, "document.documentElement.outerHTML"), "very-hidden") {
-		t.Error("the page shows the password of a store")
-	}
+	secret()
 	b.judged("store-away")
 	b.goTo("#/claims/order-1?store=away")
 	b.sees("cannot be used now")

@@ -123,11 +123,11 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-func must(text []byte, err error) []byte {
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return text
+	return v
 }
 
 // The policy of the page stops what its scripts would do wrong: code from text, markup from text,

@@ -34,7 +34,8 @@ func (p *pressed) there() string {
 
 // The button of each action is absent for a key that may do everything but one thing that the
 // action needs, and is there for a key that may do it too. That the server refuses such requests is
-// the business of TestEveryRight in internal/api/v1. [CONSOLE-14]
+// the business of TestEveryRight in internal/api/v1 and TestDoRights in internal/server.
+// [CONSOLE-14]
 func TestButtonsWithoutRights(t *testing.T) {
 	t.Parallel()
 	if names := slices.Sorted(maps.Keys(rights)); !slices.Equal(names, actions(t)) {

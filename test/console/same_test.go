@@ -175,7 +175,7 @@ claims:
 `, dir), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		addClaimsTo(t, dir+"/shop.db")
+		addClaimsTo(t, sqliteStore(dir+"/shop.db"))
 		w.stores = append(w.stores, dir+"/shop.db")
 		return []string{"--config", config, "--alarm-minute", "1s"}
 	}
