@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
+
+var openFor = flag.Duration("open", 0, "how long BenchmarkManyQueues/open keeps its pages open, such as 10m")
 
 // quantile is the value that a part of the measured ones does not exceed.
 func quantile(measured []float64, part float64) float64 {
@@ -38,7 +41,9 @@ func BenchmarkPaint(b *testing.B) {
 }
 
 // BenchmarkManyQueues asks for pages of a list of 100,000 queues, twenty at a time, and jumps about
-// in it in the browser, a hundred times at a time.
+// in it in the browser, a hundred times at a time. With -open it then keeps the list and a queue
+// open for that long, jumps about in the list, and waits until both pages show the messages that it
+// sends.
 func BenchmarkManyQueues(b *testing.B) {
 	s := serve(b, nil)
 	n := manyQueues()
@@ -65,15 +70,61 @@ func BenchmarkManyQueues(b *testing.B) {
 		}
 		b.ReportMetric(quantile(frames, 0.95), "frame-p95-ms")
 		b.ReportMetric(slices.Max(frames), "frame-max-ms")
-		if _, err := chromedp.Call(tab.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
-			b.Fatal(err)
-		}
-		heap, err := chromedp.Call(tab.ctx, runtime.GetHeapUsage, cdp.Empty{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(heap.UsedSize/1e6, "heap-MB")
+		b.ReportMetric(tab.heap(), "heap-MB")
 	})
+	b.Run("open", func(b *testing.B) {
+		if *openFor == 0 {
+			b.Skip("this one keeps its pages open for minutes: run it with -open 10m")
+		}
+		var first, last [2]float64 // of the list and of the queue
+		messages, rounds := 0, 0
+		for b.Loop() {
+			list, queue := s.open(b, "#/?sort=name"), s.open(b, "#/q/"+many(0))
+			list.until("the list is there", `document.querySelector(".tall .row a[data-row]")`)
+			list.points(".scroller") // where a person has it while scrolling
+			heaps := func() [2]float64 { return [2]float64{list.heap(), queue.heap()} }
+			first = [2]float64{}
+			for began := time.Now(); time.Since(began) < *openFor; {
+				for i := range 100 { // to the queues that are jumped to
+					s.send(many(i*7919%n), "x", nil)
+				}
+				messages, rounds = messages+100, rounds+1
+				total := `document.querySelectorAll(".figure .value")[1]?.innerText === ` + quoted(grouped(messages))
+				for end := time.Now().Add(patience); !eval[bool](list, total); eval[[]float64](list, fmt.Sprintf(jumps, 100)) {
+					if time.Now().After(end) {
+						b.Fatalf("the list never had %d messages: %s", messages, list.text(".figures"))
+					}
+				}
+				queue.until("the queue has them", `document.querySelector(".figure .value")?.innerText === `+quoted(grouped(rounds)))
+				if first[0] == 0 && time.Since(began) >= time.Minute {
+					first = heaps()
+				}
+			}
+			last = heaps()
+			list.end()
+			queue.end()
+		}
+		for i, page := range []string{"list", "queue"} {
+			b.ReportMetric(last[i], page+"-MB")
+			if first[i] != 0 {
+				b.ReportMetric(last[i]-first[i], page+"-growth-MB")
+			}
+		}
+	})
+}
+
+// heap collects garbage and returns the megabytes that remain: what scripts hold, the nodes of the
+// page, and buffers.
+func (b *tab) heap() float64 {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+		b.t.Fatal(err)
+	}
+	heap, err := chromedp.Call(b.ctx, runtime.GetHeapUsage, cdp.Empty{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return (heap.UsedSize + heap.EmbedderHeapUsedSize + heap.BackingStorageSize) / 1e6
 }
 
 // BenchmarkManyClaims asks for pages of a list of 100,000 claims, by the beginning of their keys
