@@ -7,7 +7,7 @@ import (
 
 // A pace lets Pebble rest while it writes tables. A compaction takes a processor for up to a
 // second, and on a machine with few of them requests wait for one meanwhile. So whoever writes a
-// table rests as long as it has worked, about once in a millisecond.
+// table rests for three times as long as it has worked, about once in a millisecond.
 //
 // Nothing falls behind for that: there is no rest while memtables fill up more often than once in
 // flushesRare, nor when the store is opened or closed.
@@ -21,6 +21,7 @@ type pace struct {
 const (
 	flushesRare = time.Second
 	workLeast   = time.Millisecond
+	restTimes   = 3
 	restMost    = 10 * time.Millisecond // a slow disk is no reason for more
 )
 
@@ -40,7 +41,7 @@ func (p *pace) rest(created int64) {
 	}
 	worked := time.Duration(time.Now().UnixNano() - max(created, p.rested.Load()))
 	if worked >= workLeast {
-		time.Sleep(min(worked, restMost))
+		time.Sleep(min(restTimes*worked, restMost))
 		p.rested.Store(time.Now().UnixNano())
 	}
 }

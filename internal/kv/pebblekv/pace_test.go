@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// Who writes tables rests as long as it works while flushes are rare, and never else. In the bubble
+// Who writes tables rests while flushes are rare, and never else. In the bubble
 // only writes take time.
 func TestRestsWhileFlushesAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const writes = 50
+		const writes, rest = 50, 50 * restTimes * workLeast
 		slow := errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpFileWrite {
 				time.Sleep(workLeast)
@@ -57,9 +57,9 @@ func TestRestsWhileFlushesAreRare(t *testing.T) {
 		check("after a flush that follows at once", 0, "3.sst")
 		time.Sleep(flushesRare)
 		d.pace.flush()
-		check("after a late flush", writes*workLeast, "4.sst")
-		check("a blob file", writes*workLeast, "5.blob")
-		check("a table and its blob file", writes*workLeast, "6.sst", "6.blob")
+		check("after a late flush", rest, "4.sst")
+		check("a blob file", rest, "5.blob")
+		check("a table and its blob file", rest, "6.sst", "6.blob")
 		check("other files", 0, "OPTIONS-000007", "marker.manifest.000001.MANIFEST-000007")
 		d.pace.flush()
 		check("when flushes are frequent again", 0, "8.sst")
