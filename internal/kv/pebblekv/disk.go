@@ -38,7 +38,7 @@ import (
 // that the manifest was listed before its marker was. A disk syncs the directory between the steps.
 //
 // A disk also writes logs ahead (logFile), and of a log that is being written it lets only the
-// beginning be read. Who writes a table rests now and then (pace).
+// beginning be read. Flushes and compactions rest now and then (pace).
 type disk struct {
 	vfs.FS
 	fail func(what string, err error)

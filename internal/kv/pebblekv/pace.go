@@ -6,16 +6,16 @@ import (
 )
 
 // A pace lets Pebble rest while it writes tables. A compaction takes a processor for up to a
-// second, and on a machine with few of them requests wait for one meanwhile. So whoever writes a
-// table rests for three times as long as it has worked, about once in a millisecond.
+// second, and on a machine with few processors, requests wait for it. So a flush or compaction
+// rests for restTimes as long as it has worked, about once in a millisecond.
 //
-// Nothing falls behind for that: there is no rest while memtables fill up more often than once in
-// flushesRare, nor when the store is opened or closed.
+// Flushes and compactions do not fall behind: they do not rest while memtables fill up more often
+// than once in flushesRare, nor when the store is opened or closed.
 type pace struct {
 	rests   atomic.Bool
 	closing atomic.Bool
 	flushed atomic.Int64 // when the last flush ended, in nanoseconds of the Unix time
-	rested  atomic.Int64 // when the last rest of anyone ended
+	rested  atomic.Int64 // when the last rest ended
 }
 
 const (
@@ -32,9 +32,9 @@ func (p *pace) flush() {
 	p.rests.Store(before != 0 && now-before >= int64(flushesRare))
 }
 
-// rest sleeps if whoever writes a file, which was created at the given time, has worked enough. A
-// table and its blob file are written in turns, so a rest counts for all files. Several compactions
-// at once, on more processors, rest less each.
+// rest sleeps if the goroutine that writes a file has worked for workLeast since the file was
+// created or the last rest ended. A table and its blob file are written in turns, so a rest counts
+// for all files. When several compactions run at once, on more processors, each rests less.
 func (p *pace) rest(created int64) {
 	if !p.rests.Load() || p.closing.Load() {
 		return

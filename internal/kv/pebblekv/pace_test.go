@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// Who writes tables rests while flushes are rare, and never else. In the bubble
-// only writes take time.
+// Flushes and compactions rest while flushes are rare, and only then. In the bubble, only writes
+// take time.
 func TestRestsWhileFlushesAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writes, rest = 50, 50 * restTimes * workLeast
