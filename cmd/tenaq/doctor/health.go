@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"syscall"
 	"time"
@@ -60,19 +61,22 @@ forced write does not return.`,
 func checkReady(ctx context.Context, address string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected = true },
+	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/readyz", nil)
 	if err != nil {
 		return cli.Usagef("%s is not a valid address: %v", address, err)
 	}
 	status, says, err := getReady(req)
-	for errors.Is(err, syscall.ECONNREFUSED) {
-		if cli.Pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
-			break
-		}
+	refused := errors.Is(err, syscall.ECONNREFUSED)
+	for refused && !connected && ctx.Err() == nil {
+		cli.Pause(ctx, 50*time.Millisecond)
 		status, says, err = getReady(req)
 	}
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case refused && !connected: // the time limit may have ended the last attempt
 		return cli.Codedf(cli.ExitFailed,
 			"nothing listens at %s; start the server, or name its admin address with --admin-listen", address)
 	case err != nil:
