@@ -248,10 +248,12 @@ func TestRollbackIsNoticed(t *testing.T) {
 	}
 }
 
-// rollBack kills the server, and takes its disk back to an earlier state.
+// rollBack kills the server, and takes its disk back to an earlier state. In between the server
+// lives for longer than what was in flight stays hidden, and then hands out more: what the earlier
+// state holds too.
 func (r *rig) rollBack(ctx context.Context) error {
 	earlier := r.t.TempDir()
-	wait(ctx, time.Second)
+	r.work(ctx, time.Second)
 	if err := r.Kill(); err != nil {
 		return err
 	}
@@ -261,7 +263,8 @@ func (r *rig) rollBack(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	wait(ctx, time.Second)
+	r.work(ctx, 2500*time.Millisecond)
+	r.work(ctx, 500*time.Millisecond)
 	if err := r.Kill(); err != nil {
 		return err
 	}
