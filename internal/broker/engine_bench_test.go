@@ -328,6 +328,39 @@ func BenchmarkEngineAgain(b *testing.B) {
 	}
 }
 
+// BenchmarkEngineSearch measures how long a search takes for each message of a backlog, of which
+// none has what it looks for: by a text of its body, an attribute, a group and the time of its send.
+func BenchmarkEngineSearch(b *testing.B) {
+	const waiting = 200_000
+	x := newEngineBench(b)
+	x.create("orders", nil)
+	for n := range waiting {
+		x.send("orders", n, 0)
+	}
+	x.commit()
+	for _, test := range []struct {
+		name   string
+		filter engine.TaskFilter
+	}{
+		{"text", engine.TaskFilter{Text: "no message has this"}},
+		{"attribute", engine.TaskFilter{Attributes: []engine.TaskAttribute{{Name: "kind", Value: "none"}}}},
+		{"group", engine.TaskFilter{Group: "none"}},
+		{"before", engine.TaskFilter{To: 1}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			op := &engine.CountTask{Queue: named("orders"), Filter: test.filter}
+			looked := 0
+			for looked < b.N {
+				op.After = op.Next
+				x.apply(op)
+				looked += int(op.Looked)
+			}
+		})
+	}
+	x.close()
+}
+
 // BenchmarkHistory measures whole lives of messages on a queue without a history and with one, and
 // pages of searches in a history of 100,000 outcomes in 64 buckets.
 func BenchmarkHistory(b *testing.B) {

@@ -163,10 +163,19 @@ func (e *Engine) contentOf(q *queue, m *message) []byte {
 	if ok {
 		_, value, ok = row.DecodeMeta(m.Seq, value)
 	}
-	if ok && m.Flags&row.FlagInline == 0 {
-		k = row.SeqKey(q.row.Space, row.KindContent, m.Seq)
-		value, ok = e.rows.get(k)
+	if !ok {
+		e.rows.damaged("message", k)
 	}
+	if m.Flags&row.FlagInline == 0 {
+		return e.contentApart(q, m.Seq)
+	}
+	return value
+}
+
+// contentApart reads the content of a message that has a row of its own.
+func (e *Engine) contentApart(q *queue, seq uint64) []byte {
+	k := row.SeqKey(q.row.Space, row.KindContent, seq)
+	value, ok := e.rows.get(k)
 	if !ok {
 		e.rows.damaged("message", k)
 	}

@@ -28,22 +28,28 @@ type message struct {
 	remains *remains // what its outcome keeps, from prepareEnd until the message is removed
 }
 
-// metas yields the messages with lo <= seq < hi.
-func (e *Engine) metas(q *queue, lo, hi uint64) iter.Seq[row.Meta] {
-	return func(yield func(row.Meta) bool) {
+// metas yields the messages with lo <= seq < hi, each with its content if that is inline, which is
+// valid until the next step.
+func (e *Engine) metas(q *queue, lo, hi uint64) iter.Seq2[row.Meta, []byte] {
+	return func(yield func(row.Meta, []byte) bool) {
 		for k, v := range e.scan(row.SeqSpan(q.row.Space, row.KindMessage, lo, hi)) {
-			if !yield(e.decodeMeta(k, v)) {
+			if !yield(e.decodeMessage(k, v)) {
 				return
 			}
 		}
 	}
 }
 
-// decodeMeta reads a message row.
-func (e *Engine) decodeMeta(k, v []byte) row.Meta {
-	m, _, ok := row.DecodeMeta(row.SeqOf(k), v)
+// decodeMessage reads a message row, which holds the content too if that is inline.
+func (e *Engine) decodeMessage(k, v []byte) (m row.Meta, inline []byte) {
+	m, inline, ok := row.DecodeMeta(row.SeqOf(k), v)
 	if !ok || m.Seq == 0 {
 		e.rows.damaged("message", k)
 	}
+	return m, inline
+}
+
+func (e *Engine) decodeMeta(k, v []byte) row.Meta {
+	m, _ := e.decodeMessage(k, v)
 	return m
 }

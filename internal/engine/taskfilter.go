@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -83,6 +84,7 @@ func takesContent(f *TaskFilter, c *row.Content) bool {
 const (
 	taskLooks = 512     // messages
 	taskReads = 4 << 20 // bytes of contents
+	taskPage  = 100     // messages, read at a time
 )
 
 // A selection is a walk over the messages of a queue in the order of their numbers, for those that
@@ -92,6 +94,12 @@ type selection struct {
 	filter  *TaskFilter
 	horizon uint64 // messages from this number on are not looked at
 	reads   int64  // bytes of contents that may still be read
+
+	parts [][]byte // what the content of each message must contain that the filter finds
+
+	// page has the messages that were read last, and inline the contents of small ones.
+	page   []storedMessage
+	inline []byte
 
 	// newest walks from the latest message to the first. The place is then the number from which on
 	// messages have been looked at. [TASK-20]
@@ -108,11 +116,45 @@ type selection struct {
 func (e *Engine) selectFrom(
 	q *queue, f *TaskFilter, place, horizon uint64, sources bool,
 ) *selection {
-	// As many messages are read at a time as fit on a page.
-	p := peek{Peek: &Peek{Max: PeekMax}, e: e, q: q, place: place, looks: taskLooks,
+	p := peek{Peek: &Peek{}, e: e, q: q, place: place, looks: taskLooks,
 		gates: make(map[string]gate)}
-	return &selection{peek: p, filter: f, horizon: horizon, reads: taskReads,
-		sources: sources}
+	s := &selection{peek: p, filter: f, horizon: horizon, reads: taskReads, sources: sources}
+	if f.Text != "" {
+		s.parts = append(s.parts, []byte(f.Text))
+	}
+	for _, a := range f.Attributes {
+		s.parts = append(s.parts, []byte(a.Name), []byte(a.Value))
+	}
+	return s
+}
+
+// ofContent reports whether the walk may need the content of a message.
+func (s *selection) ofContent() bool {
+	return s.contents || s.sources || s.filter.Source != "" || s.filter.OfContent() ||
+		s.filter.OfReason()
+}
+
+// A storedMessage is what a message row holds.
+type storedMessage struct {
+	row.Meta
+	inline []byte // the content, if it is small and the walk may need it
+}
+
+// read reads messages with lo <= seq < hi into the page, and reports whether these are all.
+func (s *selection) read(lo, hi uint64) (all bool) {
+	s.page, s.inline = slices.Grow(s.page[:0], taskPage), s.inline[:0]
+	keeps := s.ofContent()
+	for m, inline := range s.e.metas(s.q, lo, hi) {
+		if len(s.page) == taskPage {
+			return false
+		}
+		from := len(s.inline)
+		if keeps {
+			s.inline = append(s.inline, inline...)
+		}
+		s.page = append(s.page, storedMessage{m, s.inline[from:]})
+	}
+	return true
 }
 
 // A selected message is one that a filter has found.
@@ -134,8 +176,8 @@ func (s *selection) run(visit func(*selected) bool) (whole bool) {
 	for _, r := range pieces {
 		hi := min(r.Hi, s.horizon)
 		for lo := max(r.Lo, s.place+1); lo < hi; lo = s.place + 1 {
-			metas, all := s.metas(lo, hi)
-			if len(metas) > 0 && !s.look(metas, visit) {
+			all := s.read(lo, hi)
+			if !s.look(visit) {
 				return false
 			}
 			if all {
@@ -149,14 +191,11 @@ func (s *selection) run(visit func(*selected) bool) (whole bool) {
 	return !more
 }
 
-// How many numbers of messages, and of segments, a walk from the latest message reads at a time.
-const (
-	backNumbers  = 256
-	backSegments = 16
-)
+// backSegments is how many segments a walk from the latest message reads at a time.
+const backSegments = 16
 
-// runBack is run from the latest message to the first. A store reads forwards, so it takes a few
-// numbers at a time and turns around what it finds.
+// runBack is run from the latest message to the first. A store reads forwards, so it takes the
+// numbers of a page at a time and turns around what it finds.
 func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 	first, last := s.q.st.Segment, (max(s.place, 1)-1)>>row.SegmentBits
 	if last < first {
@@ -175,10 +214,10 @@ func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 	all := low == first && len(pieces) <= peekSegments
 	for _, r := range slices.Backward(pieces[max(len(pieces)-peekSegments, 0):]) {
 		for r.Lo < r.Hi {
-			lo := max(r.Lo, r.Hi-min(r.Hi, backNumbers))
-			metas := slices.Collect(s.e.metas(s.q, lo, r.Hi))
-			slices.Reverse(metas)
-			if len(metas) > 0 && !s.look(metas, visit) {
+			lo := max(r.Lo, r.Hi-min(r.Hi, taskPage))
+			s.read(lo, r.Hi)
+			slices.Reverse(s.page)
+			if !s.look(visit) {
 				return false
 			}
 			if r.Hi, s.place = lo, lo; lo == r.Lo {
@@ -196,15 +235,18 @@ func (s *selection) runBack(visit func(*selected) bool) (whole bool) {
 	return all
 }
 
-// look looks at messages, and reports false when the walk ends before the last of them.
-func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
-	from, to := metas[0].Seq, metas[len(metas)-1].Seq
+// look looks at the messages of the page, and reports false when the walk ends before the last.
+func (s *selection) look(visit func(*selected) bool) bool {
+	if len(s.page) == 0 {
+		return true
+	}
+	from, to := s.page[0].Seq, s.page[len(s.page)-1].Seq
 	deliveries := s.deliveries(min(from, to), max(from, to))
 	if s.newest {
 		slices.Reverse(deliveries)
 	}
-	for i := range metas {
-		m := &metas[i]
+	for i := range s.page {
+		m := &s.page[i]
 		if s.looks == 0 {
 			return false
 		}
@@ -213,7 +255,7 @@ func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
 			v, deliveries = &deliveries[0].Delivery, deliveries[1:]
 		}
 		found, ok := s.finds(m, v)
-		if !ok || found && !visit(s.describe(m, v)) {
+		if !ok || found && !visit(s.describe(&m.Meta, v)) {
 			return false
 		}
 		s.looks--
@@ -223,8 +265,8 @@ func (s *selection) look(metas []row.Meta, visit func(*selected) bool) bool {
 }
 
 // finds reports whether the filter finds a message; false for ok when the walk has read enough.
-func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
-	if !takes(s.filter, m, v) {
+func (s *selection) finds(m *storedMessage, v *row.Delivery) (found, ok bool) {
+	if !takes(s.filter, &m.Meta, v) {
 		return false, true
 	}
 	s.source = m.Source
@@ -232,7 +274,7 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 	unsaid := m.Source == "" && (s.sources || s.filter.Source != "")
 	told := false
 	if s.filter.OfReason() {
-		if a := s.told(m, v); a != nil {
+		if a := s.told(&m.Meta, v); a != nil {
 			if told = true; !takesReason(s.filter, a) {
 				return false, true
 			}
@@ -245,7 +287,16 @@ func (s *selection) finds(m *row.Meta, v *row.Delivery) (found, ok bool) {
 		return false, false
 	}
 	s.reads -= m.Size
-	value := s.e.contentOf(s.q, &message{Meta: *m})
+	value := m.inline
+	if m.Flags&row.FlagInline == 0 {
+		value = s.e.contentApart(s.q, m.Seq)
+	}
+	// Most messages of a search do not have what it looks for, and need not be decoded.
+	for _, part := range s.parts {
+		if !bytes.Contains(value, part) {
+			return false, true
+		}
+	}
 	c, ok := row.DecodeContent(value)
 	if !ok {
 		s.e.rows.damaged("content", row.SeqKey(s.q.row.Space, row.KindMessage, m.Seq))
