@@ -324,7 +324,7 @@ const (
 	// sampleBody is how much of the body of a sample is shown, in bytes.
 	sampleBody = 1024
 
-	// countSteps is how many steps of 512 messages a count takes: about 12 ms of processor time.
+	// countSteps is how many steps of 512 messages a count takes: about 2 ms of processor time.
 	// The caller continues.
 	countSteps = 6
 )

@@ -141,8 +141,14 @@ func (e *env) baseline(ctx context.Context, w bench.Work) (bench.Contender, erro
 func (e *env) compare(
 	ctx context.Context, first, second bench.Named, others ...bench.Named,
 ) (ratio float64, note string, err error) {
-	all := append([]bench.Named{first, second}, others...)
-	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
+	return e.compareIn(ctx, e.rounds(), append([]bench.Named{first, second}, others...)...)
+}
+
+// compareIn is compare with a number of rounds.
+func (e *env) compareIn(
+	ctx context.Context, rounds int, all ...bench.Named,
+) (ratio float64, note string, err error) {
+	results, err := bench.Compare(ctx, e.load(), rounds, e.tell, all...)
 	if err != nil {
 		return 0, "", err
 	}

@@ -162,8 +162,8 @@ export interface Walk<A> {
 }
 
 // useWalk asks for one part of an answer after another: until the last, until it is stopped, or while
-// its screen is open. After each it pauses for as long as the server took, so that a server that is
-// busy does other work first. [CONSOLE-18]
+// its screen is open. After each it pauses for six times as long as the server took, so that a
+// server that is busy does other work first. [CONSOLE-18]
 export function useWalk<A>(part: (before: A | null, signal: AbortSignal) => Promise<[all: A, last: boolean]>): Walk<A> {
   const [got, set] = useState<A | null>(null), [busy, setBusy] = useState(false), [error, fail] = useState("");
   const own = useRef<AbortController | null>(null);
@@ -179,7 +179,7 @@ export function useWalk<A>(part: (before: A | null, signal: AbortSignal) => Prom
         [all, last] = await part(all, signal);
         if (signal.aborted) break;
         set(all);
-        if (!last) await new Promise((go) => setTimeout(go, performance.now() - asked));
+        if (!last) await new Promise((go) => setTimeout(go, 6 * (performance.now() - asked)));
       }
     } catch (e) {
       if (!signal.aborted) fail((e as Error).message);
