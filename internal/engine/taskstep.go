@@ -184,7 +184,7 @@ func (e *Engine) take(q *queue, t *task, m picked, id MessageID) {
 		e.park(q, m)
 	default:
 		e.countTimeout(q, m.message)
-		e.tally(q).AddDeleted(0)
+		e.tally(q).Deleted.Add(1) // no consumer handled it
 		e.remove(q, m.message, endRemoved)
 	}
 }

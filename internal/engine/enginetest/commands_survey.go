@@ -83,6 +83,9 @@ func showCounts(q *tally.Queue) string {
 			shown = append(shown, fmt.Sprintf("%s=%d", c.name, c.n))
 		}
 	}
+	if _, n := q.Handled.Quantiles(); n != q.Deleted.Value() { // a task has deleted some
+		shown = append(shown, fmt.Sprint("handled=", n))
+	}
 	if s := q.SizeExtremes.Take(); s.Count > 0 {
 		shown = append(shown, fmt.Sprintf("sizes=%v..%v sum=%v count=%v", s.Min, s.Max, s.Sum,
 			s.Count))

@@ -426,7 +426,7 @@ func (m *Model) delete(q *modelQueue, h engine.Handle) *engine.Error {
 	case msg.generation != uint64(h.Generation):
 		m.of(q).DeletedStale.Add(1)
 	default:
-		m.of(q).Deleted.Add(1)
+		m.of(q).AddDeleted(0)
 		m.end(q, msg, "deleted", engine.QueueName{})
 		q.remove(msg)
 	}
