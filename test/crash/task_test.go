@@ -25,7 +25,7 @@ func TestKillTasks(t *testing.T) {
 	const grace = time.Second
 	seed := proof.Seed(t)
 	r := newRig(t, grace)
-	n := (kills() + 1) / 2
+	n := proof.Count(2, 10, 30, 1_000)
 	var urls []string
 	for _, name := range []string{"orders", "broken", "parked"} {
 		url, _ := r.queue(name, nil)
