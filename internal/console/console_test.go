@@ -66,17 +66,23 @@ func TestFiles(t *testing.T) {
 
 // Every answer has the headers, also a refusal. [CONSOLE-4]
 func TestHeaders(t *testing.T) {
+	want := [][2]string{ // not the list of the product, so that a header that is lost there is missed here
+		{"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+			"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+			"require-trusted-types-for 'script'; trusted-types 'none'"},
+		{"X-Frame-Options", "DENY"},
+		{"Referrer-Policy", "no-referrer"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Permissions-Policy", "clipboard-write=(self), geolocation=(), camera=(), microphone=()"},
+	}
 	for _, r := range []*http.Response{ask("GET", "/console/", nil), ask("GET", "/console", nil),
 		ask("POST", "/console/", nil), ask("GET", "/console/none.js", nil)} {
-		for _, pair := range headers {
-			if got := r.Header.Get(pair[0]); got != pair[1] {
+		for _, pair := range want {
+			if got := r.Header.Values(pair[0]); len(got) != 1 || got[0] != pair[1] {
 				t.Errorf("%d: %s is %q, want %q", r.StatusCode, pair[0], got, pair[1])
 			}
-		}
-	}
-	for _, forbidden := range []string{"unsafe", "http:", "https:", "data:", "blob:", "*"} {
-		if strings.Contains(policy, forbidden) {
-			t.Errorf("the policy allows %s", forbidden)
 		}
 	}
 }
