@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"log"
 	"net/http"
@@ -236,28 +237,118 @@ func TestFramed(t *testing.T) {
 	}
 }
 
+// pageTricks are what a page of another origin can make a browser ask the server at %[1]s. None is
+// answered in a way that the page can read, and none changes anything.
+var pageTricks = []string{
+	`fetch("%[1]s/v1/queues", {credentials: "include"})`,
+	`fetch("%[1]s/v1/queues", {mode: "no-cors", credentials: "include"}).then((r) => { if (r.type === "opaque") throw 1 })`,
+	`fetch("%[1]s/v1/tasks", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}})`,
+	`fetch("%[1]s/v1/do/DeleteQueue", {method: "POST", credentials: "include", body: '{"QueueUrl":"orders"}', headers: {"Content-Type": "application/json"}})`,
+	`fetch("%[1]s/v1/do/DeleteQueue", {method: "POST", mode: "no-cors", credentials: "include", body: '{"QueueUrl":"orders"}'}).then((r) => { if (r.type === "opaque") throw 1 })`,
+	`fetch("%[1]s/v1/session", {method: "POST", mode: "no-cors", credentials: "include", body: '{"id":"TQOPS00001","secret":"x"}'}).then((r) => { if (r.type === "opaque") throw 1 })`,
+	`fetch("%[1]s/v1/session", {method: "DELETE", credentials: "include"})`,
+	socket("/v1/live"), socket("/?Action=PurgeQueue&QueueUrl=orders"),
+	`new Promise((done, fail) => { const e = new EventSource("%[1]s/v1/live?queue=orders", {withCredentials: true}); e.onopen = done; e.onerror = () => { e.close(); fail() } })`,
+	image("/v1/queues"), image("/?Action=DeleteQueue&QueueUrl=orders"), image("/?Action=PurgeQueue&QueueUrl=orders"),
+	form(`method="post" enctype="text/plain" action="%[1]s/v1/do/DeleteQueue"`, `{"QueueUrl":"orders","x":"`, `"}`),
+	form(`action="%[1]s/"`, "Action", "PurgeQueue", "QueueUrl", "orders"),
+	form(`action="%[1]s/v1/queues"`, "sort", "name"),
+}
+
+// formTricks are forms of the Query protocol. Without keys, those of a page on another port of the
+// same host are taken. [AUTH-3]
+var formTricks = []string{
+	form(`method="post" action="%[1]s/?Action=DeleteQueue&QueueUrl=orders"`, "x", ""),
+	form(`method="post" action="%[1]s/"`, "Action", "PurgeQueue", "QueueUrl", "mails"),
+}
+
+func socket(path string) string {
+	return `new Promise((done, fail) => { const s = new WebSocket("%[1]s` + path + `".replace("http", "ws")); s.onopen = done; s.onerror = fail })`
+}
+
+func image(path string) string {
+	return `new Promise((done, fail) => { const i = new Image(); i.onload = done; i.onerror = fail; i.src = "%[1]s` + path + `" })`
+}
+
+// form sends a form to a frame, and waits for the answer in it.
+func form(how string, fields ...string) string {
+	var inputs string
+	for i := 0; i < len(fields); i += 2 {
+		inputs += fmt.Sprintf(`<input name="%s" value="%s">`, html.EscapeString(fields[i]), html.EscapeString(fields[i+1]))
+	}
+	return `new Promise((done, fail) => { const d = document.createElement("div"); d.innerHTML = '<iframe name="to"></iframe><form target="to" ` + how + `>` + inputs +
+		`</form>'; document.body.append(d); d.firstChild.onload = () => { let text = ""; try { text = d.firstChild.contentDocument?.body.innerText ?? "" } catch {} d.remove(); text ? done() : fail() }; d.lastChild.submit() })`
+}
+
+// attacks lets a page of another origin try its tricks, and navigate to the server.
+func (b *tab) attacks(server, page string, more ...string) {
+	b.t.Helper()
+	b.visit(page)
+	for _, trick := range slices.Concat(pageTricks, more) {
+		trick = fmt.Sprintf(trick, server)
+		if got := eval[string](b, "("+trick+").then(() => 'answered', () => 'refused')"); got != "refused" {
+			b.t.Errorf("%s: %s", trick, got)
+		}
+	}
+	for _, path := range []string{"/v1/queues", "/?Action=PurgeQueue&QueueUrl=orders", "/?Action=ListQueues"} {
+		b.visit(page)
+		eval[bool](b, fmt.Sprintf("(setTimeout(() => location = %q), true)", server+path))
+		b.until("the server has answered "+path, fmt.Sprintf("location.href === %q && document.readyState === 'complete'", server+path))
+		if text := b.text("body"); text == "" || strings.Contains(text, "orders") {
+			b.t.Errorf("a navigation to %s shows %q", path, text)
+		}
+	}
+	b.mu.Lock()
+	b.complaints = nil // those of the other page
+	b.mu.Unlock()
+}
+
+var ages = regexp.MustCompile(`"(oldestAgeMs|ageMs)":\d+`)
+
+// still notes everything, and returns a function that fails the test if it is not the same later.
+func (s *server) still(ask func(path string, in, out any)) (same func()) {
+	s.t.Helper()
+	look := func() map[string]string {
+		s.t.Helper()
+		texts := make(map[string]string)
+		for path, answer := range s.everything(ask).all {
+			texts[path] = ages.ReplaceAllString(string(must(json.Marshal(answer))), "")
+		}
+		return texts
+	}
+	look() // the first look begins to measure handling times
+	before := look()
+	return func() {
+		s.t.Helper()
+		after := look()
+		for path := range before {
+			if after[path] != before[path] {
+				s.t.Errorf("a page of another origin has changed %s from\n%s\nto\n%s", path, before[path], after[path])
+			}
+		}
+		if len(after) != len(before) {
+			s.t.Errorf("a page of another origin has made %d answers of %d", len(after), len(before))
+		}
+	}
+}
+
 // A link on a page of another origin opens the console, but that page can neither read nor change
 // anything. [CONSOLE-5]
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
-	s.create("orders", nil, nil)
+	s := newShop(t)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<link rel=icon href=data:,><a id=link href="%s/console/#/q/orders">look</a>`, s.URL())
 	}))
 	defer other.Close()
 	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1) // another site than that of the server
+	same := s.still(s.ask)
 	b := s.blank(t)
+	b.attacks(s.URL(), other.URL)
+	b.attacks(s.URL(), elsewhere, formTricks...)
+	same()
 	b.visit(elsewhere)
-	for _, attempt := range []string{
-		`fetch("%s/v1/queues")`, `fetch("%s/v1/queues", {mode: "no-cors"}).then((r) => { if (r.type === "opaque") throw 1 })`,
-		`fetch("%s/v1/tasks", {method: "POST", body: "{}", headers: {"Content-Type": "application/json"}})`,
-	} {
-		if got := eval[string](b, fmt.Sprintf("("+attempt+").then(() => 'answered', () => 'refused')", s.URL())); got != "refused" {
-			t.Errorf("%s: %s", attempt, got)
-		}
-	}
 	b.mu.Lock()
 	b.complaints = nil // those of the other page
 	b.mu.Unlock()

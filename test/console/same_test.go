@@ -265,30 +265,41 @@ var (
 	people = regexp.MustCompile(`^arn:aws:iam::\d+:root$|^\S+@\S+ \(tenaq claims\)$`)
 )
 
-// state is what a server says over /v1. The action log is not a part of it: it says which way an
-// action came.
-func (w *twins) state(s *server) map[string]any {
+// answers are what a server says over /v1, by path. The action log is not among them: it says which
+// way an action came.
+type answers struct {
+	s   *server
+	ask func(path string, in, out any)
+	all map[string]any
+}
+
+func (a *answers) get(path string) (got object) {
+	a.s.t.Helper()
+	var text json.RawMessage
+	a.ask("/v1"+path, nil, &text)
+	if err := json.Unmarshal(bytes.ReplaceAll(text, []byte(a.s.URL()), nil), &got); err != nil {
+		a.s.t.Fatal(err)
+	}
+	a.all[path] = got
+	return got
+}
+
+func (a *answers) list(path, member string) (all []object) {
+	a.s.t.Helper()
+	got := a.get(path)
+	for _, e := range got[member].([]any) {
+		all = append(all, e.(object))
+	}
+	if got["next"] != nil {
+		a.s.t.Fatalf("%s has more than a page", path)
+	}
+	return all
+}
+
+// everything asks for all that can be seen of queues, messages, tasks and alarms.
+func (s *server) everything(ask func(path string, in, out any)) *answers {
 	s.t.Helper()
-	state := make(map[string]any)
-	ask := func(path string) (got object) {
-		var text json.RawMessage
-		s.ask("/v1"+path, nil, &text)
-		if err := json.Unmarshal(bytes.ReplaceAll(text, []byte(s.URL()), nil), &got); err != nil {
-			s.t.Fatal(err)
-		}
-		state[path] = got
-		return got
-	}
-	list := func(path, member string) (all []object) {
-		got := ask(path)
-		for _, e := range got[member].([]any) {
-			all = append(all, e.(object))
-		}
-		if got["next"] != nil {
-			s.t.Fatalf("%s has more than a page", path)
-		}
-		return all
-	}
+	a := &answers{s, ask, make(map[string]any)}
 	var queues struct {
 		Queues []struct{ Name string }
 		Next   string
@@ -297,7 +308,7 @@ func (w *twins) state(s *server) map[string]any {
 	for more := true; more; more = queues.Next != "" {
 		after := queues.Next
 		queues.Next = ""
-		s.ask("/v1/queues?limit=50&prefix=&after="+url.QueryEscape(after), nil, &queues)
+		ask("/v1/queues?limit=50&prefix=&after="+url.QueryEscape(after), nil, &queues)
 		for _, q := range queues.Queues {
 			names = append(names, q.Name)
 		}
@@ -307,28 +318,16 @@ func (w *twins) state(s *server) map[string]any {
 		if strings.HasPrefix(name, "slow") { // a task moves messages from one to the other meanwhile
 			continue
 		}
-		if q := ask(path); q["visible"] != 0.0 || q["inFlight"] != 0.0 || q["delayed"] != 0.0 {
-			list(path+"/messages?limit=100&body=10000&attributes=1&trail=1", "messages")
+		if q := a.get(path); q["visible"] != 0.0 || q["inFlight"] != 0.0 || q["delayed"] != 0.0 {
+			a.list(path+"/messages?limit=100&body=10000&attributes=1&trail=1", "messages")
 		}
 	}
-	for _, t := range list("/tasks?limit=100", "tasks") {
+	for _, t := range a.list("/tasks?limit=100", "tasks") {
 		if t["queue"] == "slow" {
 			delete(t, "done")
 		}
 	}
-	for _, place := range []string{"ledger=claim%2F", "ledger=jobs%2F", "store=shop"} {
-		for _, c := range list("/claims?limit=100&"+place, "claims") {
-			ask("/claims/" + url.PathEscape(c["key"].(string)) + "?" + place)
-		}
-	}
-	for _, r := range list("/redrivers", "redrivers") {
-		delete(r, "step") // of this process
-		delete(r, "history")
-		if why, ok := r["paused"].(string); ok {
-			r["paused"] = person.ReplaceAllString(why, "")
-		}
-	}
-	alarms := ask("/alarms")
+	alarms := a.get("/alarms")
 	decided := make(object) // what people have said about alarms; their states change by themselves
 	for _, a := range alarms["alarms"].([]any) {
 		a := a.(object)
@@ -337,8 +336,27 @@ func (w *twins) state(s *server) map[string]any {
 	maps.DeleteFunc(decided, func(_ string, d any) bool {
 		return d.(object)["acknowledged"] != true && d.(object)["silencedUntil"] == nil
 	})
-	state["/alarms"] = object{"decided": decided, "silences": alarms["silences"]}
-	return state
+	a.all["/alarms"] = object{"decided": decided, "silences": alarms["silences"]}
+	return a
+}
+
+// state is everything of a twin.
+func (w *twins) state(s *server) map[string]any {
+	s.t.Helper()
+	a := s.everything(s.ask)
+	for _, place := range []string{"ledger=claim%2F", "ledger=jobs%2F", "store=shop"} {
+		for _, c := range a.list("/claims?limit=100&"+place, "claims") {
+			a.get("/claims/" + url.PathEscape(c["key"].(string)) + "?" + place)
+		}
+	}
+	for _, r := range a.list("/redrivers", "redrivers") {
+		delete(r, "step") // of this process
+		delete(r, "history")
+		if why, ok := r["paused"].(string); ok {
+			r["paused"] = person.ReplaceAllString(why, "")
+		}
+	}
+	return a.all
 }
 
 func (w *twins) text(s *server) string {

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -125,7 +126,12 @@ func TestSignIn(t *testing.T) {
 // [CONSOLE-11]
 func TestOtherPort(t *testing.T) {
 	t.Parallel()
-	s, _ := keyed(t, opsKey(`"*"`))
+	open := newShop(t)
+	dir := open.DataDir()
+	if err := open.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := keyed(t, opsKey(`"*"`), "--data-dir", dir)
 	seen := make(chan string, 100)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.Header.Get("Cookie")
@@ -135,11 +141,17 @@ func TestOtherPort(t *testing.T) {
 	defer evil.Close()
 	b := s.open(t, "")
 	b.signIn(opsID, opsSecret)
-	b.sees("There is no queue yet")
-	b.asks("button", "Create a queue", "Create a queue")
-	b.fill("Name", "orders")
-	b.submit()
-	b.sees("Send a message")
+	b.sees("mails")
+	own := b.beside() // has the session
+	own.visit(s.URL() + "/console/")
+	own.sees("mails")
+	ask := func(path string, _, out any) {
+		text := eval[string](own, fmt.Sprintf(`fetch(%q, {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.text())`, path))
+		if err := json.Unmarshal([]byte(text), out); err != nil {
+			t.Fatalf("%s: %v, %s", path, err, text)
+		}
+	}
+	same := s.still(ask)
 
 	b.visit(evil.URL)
 	b.sees("evil")
@@ -150,18 +162,7 @@ func TestOtherPort(t *testing.T) {
 	if !strings.HasPrefix(cookie, "tenaq-session-") {
 		t.Fatalf("the rig is blind: the other port got no cookie, but %q", cookie)
 	}
-	for _, attempt := range []string{
-		`fetch("%s/v1/do/DeleteQueue", {method: "POST", credentials: "include", body: '{"QueueUrl":"orders"}', headers: {"Content-Type": "application/json"}})`,
-		`fetch("%s/v1/do/DeleteQueue", {method: "POST", mode: "no-cors", credentials: "include", body: '{"QueueUrl":"orders"}'})`,
-		`fetch("%s/v1/session", {method: "POST", mode: "no-cors", credentials: "include", body: '{"id":"TQOPS00001","secret":"x"}'})`,
-		`fetch("%s/v1/session", {method: "DELETE", credentials: "include"})`,
-		`fetch("%s/v1/queues", {credentials: "include"})`,
-		`new Promise((done) => { const f = document.createElement("form"); f.method = "post"; f.enctype = "text/plain"; f.action = "%s/v1/do/DeleteQueue"; const i = document.createElement("input"); i.name = '{"QueueUrl":"orders","x":"'; i.value = '"}'; f.append(i); const t = document.createElement("iframe"); t.name = "to"; f.target = "to"; document.body.append(t, f); f.submit(); t.onload = () => setTimeout(done, 100) })`,
-		`new Promise((done) => { const f = document.createElement("form"); f.method = "post"; f.action = "%s/?Action=DeleteQueue&QueueUrl=orders"; const t = document.createElement("iframe"); t.name = "to2"; f.target = "to2"; document.body.append(t, f); f.submit(); t.onload = () => setTimeout(done, 100) })`,
-		`new Promise((done) => { const i = new Image(); i.onload = i.onerror = done; i.src = "%s/?Action=DeleteQueue&QueueUrl=orders" })`,
-	} {
-		eval[string](b, fmt.Sprintf("("+attempt+").then(() => '', () => '')", s.URL()))
-	}
+	b.attacks(s.URL(), evil.URL, formTricks...)
 	// what the other server can do itself, with the cookie that it was sent
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/do/DeleteQueue", strings.NewReader(`{"QueueUrl":"orders"}`))
 	if err != nil {
@@ -179,11 +180,10 @@ func TestOtherPort(t *testing.T) {
 	if res.StatusCode != 401 {
 		t.Errorf("the cookie alone: got %d", res.StatusCode)
 	}
-	b.mu.Lock()
-	b.complaints = nil // those of the other page
-	b.mu.Unlock()
+	same() // as the session says, so it is still there
+	own.end()
 	b.visit(s.URL() + "/console/#/q/orders")
-	b.sees("Send a message") // the queue and the session are still there
+	b.sees("Send a message")
 	b.mu.Lock()
 	b.complaints = nil
 	b.mu.Unlock()

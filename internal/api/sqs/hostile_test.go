@@ -288,6 +288,8 @@ func TestHostileForms(t *testing.T) {
 		refused("of another site", "Sec-Fetch-Site: cross-site\r\n"),
 		refused("of the same site", "Sec-Fetch-Site: same-site\r\n"),
 		refused("of another page", "Referer: http://elsewhere.example/\r\n"),
+		{name: "WebSocket of a page at another port", status: 403, code: "AccessDenied", request: "GET /?Action=PurgeQueue&QueueUrl=q HTTP/1.1\r\nHost: " + host +
+			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://localhost:3000\r\n\r\n"},
 		refused("of another site with an Origin that is none", "Sec-Fetch-Site: cross-site\r\nOrigin: null\r\n"),
 		{name: "JSON of another site", request: withBody(jsonHead+target+"SendMessage\r\nSec-Fetch-Site: cross-site\r\n", send),
 			status: 403, code: "AccessDenied"},

@@ -48,9 +48,12 @@ func Forwarded(r *http.Request) *http.Request {
 
 // fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for
 // an image or a link, and in some browsers a form, carries no Origin, but could still delete a
-// queue. Browsers name the origin in one of these headers, which other clients do not send.
-// [XML-37]
+// queue. Browsers name the origin in one of these headers, which other clients do not send. Some
+// do not when they open a WebSocket; no page of the server opens one. [XML-37]
 func fromElsewhere(r *http.Request) bool {
+	if r.Header.Get("Sec-WebSocket-Key") != "" {
+		return true
+	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-site", "cross-site":
 		return true
