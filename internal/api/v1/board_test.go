@@ -138,6 +138,10 @@ func TestBoard(t *testing.T) {
 			t.Errorf("got %s with %+v, want billing with one message a second and one alarm", got, l.Snapshot.Totals)
 		}
 
+		if got, want := names(list("sort=trouble&desc=1")), "billing Orders mail.fifo orders-dlq"; got != want {
+			t.Errorf("by trouble, then by age: got %s, want %s", got, want)
+		}
+
 		first := list("sort=name")
 		// A snapshot stays while three are kept, whatever happens; then the newest answers.
 		create("aaa", nil)
