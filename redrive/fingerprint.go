@@ -7,4 +7,4 @@ type Fingerprint string
 
 // FingerprintOf returns the fingerprint of a reason. Dead letters without a reason, which other
 // consumers or SQS made, have one in common.
-func FingerprintOf(reason string) Fingerprint { return Fingerprint(fingerprint.Of("", reason)) }
+func FingerprintOf(reason string) Fingerprint { return Fingerprint(fingerprint.Of(reason)) }

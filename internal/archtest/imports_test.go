@@ -260,7 +260,7 @@ var may = map[string][]string{
 		"golang.org/x/sync/...", "pgregory.net/rapid",
 	},
 	// The console in a real browser.
-	"test/console": {"internal/child", "github.com/chromedp/...", "github.com/evanw/esbuild/pkg/api"},
+	"test/console": {"internal/child", "redrive", "github.com/chromedp/...", "github.com/evanw/esbuild/pkg/api"},
 	// The bugs that tests must notice.
 	"test/mutants": {},
 	// Charts and other descriptions of servers, which are read as YAML.

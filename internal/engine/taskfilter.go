@@ -329,8 +329,9 @@ func (s *selection) told(m *row.Meta, v *row.Delivery) *row.Attempt {
 
 // takesReason reports whether a filter finds a message that failed like this.
 func takesReason(f *TaskFilter, a *row.Attempt) bool {
-	return (f.Kind == "" || f.Kind == fingerprint.Of(a.Class, a.Text)) &&
-		strings.Contains(a.Reason(), f.Reason)
+	reason := a.Reason()
+	return (f.Kind == "" || f.Kind == fingerprint.Of(reason)) &&
+		strings.Contains(reason, f.Reason)
 }
 
 func (s *selection) describe(m *row.Meta, v *row.Delivery) *selected {

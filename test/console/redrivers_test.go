@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"tenaq/redrive"
 )
 
 // redriving is the configuration of a server with redrivers that take no step by themselves.
@@ -322,5 +325,45 @@ func TestHostileReasons(t *testing.T) {
 		b := s.open(t, "#/redrivers")
 		b.until("the kinds are there", fmt.Sprintf(`document.querySelectorAll(".alarmbox tbody tr").length === %d`, len(part)))
 		b.harmless("redrivers")
+	}
+}
+
+// A kind of dead letters has the same name in the lists of a server and in a redriver, which reads
+// the reasons of the messages that it receives. So what either shows serves as --kind. [NACK-15]
+func TestKindsOfRedrivers(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	for end := time.Now().Add(time.Minute); s.depth("returns") != "1 0 0"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the task that parks one has left %s", s.depth("returns"))
+		}
+	}
+	names := 0
+	for _, queue := range []string{"orders-dlq", "returns"} {
+		var list struct {
+			Kinds []struct {
+				Kind  string
+				Count int
+			}
+		}
+		s.ask("/v1/queues/"+queue+"/reasons", nil, &list)
+		var out struct {
+			Messages []struct{ Attributes map[string]string }
+		}
+		s.ask("ReceiveMessage", object{"QueueUrl": s.url(queue), "MaxNumberOfMessages": 10, "MessageSystemAttributeNames": []string{"TenaqReason"}}, &out)
+		want := make(map[string]int)
+		for _, m := range out.Messages {
+			want[string(redrive.FingerprintOf(m.Attributes["TenaqReason"]))]++
+		}
+		got := make(map[string]int)
+		for _, k := range list.Kinds {
+			got[k.Kind] = k.Count
+		}
+		if names += len(want); !maps.Equal(got, want) {
+			t.Errorf("%s has the kinds %v, and for a redriver %v", queue, got, want)
+		}
+	}
+	if names != 3 {
+		t.Errorf("the dead letters are of %d kinds, want 3", names)
 	}
 }

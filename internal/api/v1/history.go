@@ -149,12 +149,12 @@ func shownOutcome(o *engine.Outcome, body int, attributes bool) outcome {
 		Attempts:     t.Attempts,
 	}
 	if t.Reason != "" {
-		s.Reason, s.Kind = t.Reason, fingerprint.Of("", t.Reason)
+		s.Reason, s.Kind = t.Reason, fingerprint.Of(t.Reason)
 	}
 	if o.Story != nil {
 		s.Story = attemptsOf(o.Story)
 		if a := o.Story.Reason(); a != nil {
-			s.Reason, s.Kind = a.Reason(), fingerprint.Of(a.Class, a.Text)
+			s.Reason, s.Kind = a.Reason(), fingerprint.Of(a.Reason())
 		}
 	}
 	if o.Dedup != "" {

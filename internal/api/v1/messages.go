@@ -166,7 +166,7 @@ func (c *call) shown(p *engine.Peeked) message {
 	if s, ok := c.cfg.Broker.ReadStory(p.Delivery); ok { // [NACK-14]
 		m.Story = attemptsOf(&s)
 		if a := s.Reason(); a != nil {
-			m.Reason, m.Kind = a.Reason(), fingerprint.Of(a.Class, a.Text)
+			m.Reason, m.Kind = a.Reason(), fingerprint.Of(a.Reason())
 		}
 	}
 	return m
@@ -190,7 +190,7 @@ func (m *message) add(content *engine.Content, most int) {
 	t := monitor.TrailOf(content.Attributes)
 	m.Key, m.Attempts, m.Redrives = t.Key, t.Attempts, t.Redrives
 	if m.Reason == "" && t.Reason != "" {
-		m.Reason, m.Kind = t.Reason, fingerprint.Of("", t.Reason)
+		m.Reason, m.Kind = t.Reason, fingerprint.Of(t.Reason)
 	}
 	m.Source = cmp.Or(m.Source, t.Source)
 	if most > 0 {

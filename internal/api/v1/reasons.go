@@ -116,13 +116,13 @@ func (c *call) failureOf(p *engine.Peeked) (f failure, size int64) {
 	return f, p.Size
 }
 
-func (f *failure) kind() string { return fingerprint.Of(f.Class, f.Text) }
+func (f *failure) kind() string { return fingerprint.Of(f.Reason()) }
 
 // addTo counts a message that failed like this. Group is nil for the first one of its kind.
 func (f *failure) addTo(group *kind, name string, p *engine.Peeked) *kind {
 	if group == nil {
 		group = &kind{Kind: name, Receives: receives{p.Receives, p.Receives}, first: f.Ended}
-		normal := engine.Attempt{Class: f.Class, Text: fingerprint.Normal(f.Text)}
+		normal := engine.Attempt{Class: fingerprint.Mask(f.Class), Text: fingerprint.Normal(f.Text)}
 		group.Reason = normal.Reason()
 	}
 	if group.Count == 0 || f.Ended >= group.last {

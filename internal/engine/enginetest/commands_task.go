@@ -28,7 +28,8 @@ func (p *Player) filter(a *args) (f engine.TaskFilter) {
 	}
 	f.Reason = a.text("reason").Value
 	if kind := a.text("kind-of"); kind.Set {
-		f.Kind = fingerprint.Of(a.text("class").Value, kind.Value)
+		failed := engine.Attempt{Class: a.text("class").Value, Text: kind.Value}
+		f.Kind = fingerprint.Of(failed.Reason())
 	}
 	f.Key = a.text("key").Value
 	f.Outcome, _ = engine.OutcomeKindOf(a.text("outcome").Value)

@@ -366,7 +366,7 @@ func matchesReason(f *engine.TaskFilter, msg *modelMessage) bool {
 	if class != "" && text != "" {
 		reason = class + ": " + text
 	}
-	return (f.Kind == "" || f.Kind == fingerprint.Of(class, text)) &&
+	return (f.Kind == "" || f.Kind == fingerprint.Of(reason)) &&
 		strings.Contains(reason, f.Reason)
 }
 

@@ -1,8 +1,9 @@
 // Package fingerprint groups failures that differ only in ids, numbers and times. Servers and
 // libraries use the same function, so that both mean the same group by a name.
 //
-// A fingerprint depends on the class and the first line of the text alone. It stays the same across
-// versions of this program, because redrivers keep fingerprints in their state.
+// A fingerprint depends on the first line of the reason alone. That begins with the class of the
+// error, if there is one. It stays the same across versions of this program, because redrivers keep
+// fingerprints in their state.
 package fingerprint
 
 import (
@@ -27,19 +28,19 @@ var variable = regexp.MustCompile(strings.Join([]string{
 // normalMax is how much of a text counts, in bytes. The rest is usually a stack trace.
 const normalMax = 300
 
+// Mask returns a text with # for each variable part.
+func Mask(text string) string { return variable.ReplaceAllString(text, "#") }
+
 // Normal returns the first line of a text in lower case, with # for each variable part.
 func Normal(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	line = line[:min(len(line), normalMax)]
-	return strings.Join(strings.Fields(strings.ToLower(variable.ReplaceAllString(line, "#"))), " ")
+	return strings.Join(strings.Fields(strings.ToLower(Mask(line))), " ")
 }
 
-// Of returns the fingerprint of a failure. Either argument may be empty.
-func Of(class, text string) string {
-	n := Normal(text)
-	if class != "" {
-		n = class + ": " + n
-	}
+// Of returns the fingerprint of a failure with a reason, Unknown if that is empty.
+func Of(reason string) string {
+	n := Normal(reason)
 	if n == "" {
 		return Unknown
 	}
