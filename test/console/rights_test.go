@@ -45,11 +45,14 @@ func TestButtonsWithoutRights(t *testing.T) {
 	s := w.buttons
 	first := make(map[string]pressed) // case of each action
 	for _, p := range w.all() {
-		if _, known := first[p.action]; known || p.action == "task-pause" { // a task that runs is at its end soon
+		if _, known := first[p.action]; known {
 			continue
 		}
-		if p.action == "step" { // which a redriver that is paused cannot take
+		switch p.action {
+		case "step": // which a redriver that is paused cannot take
 			p.at = "#/redrivers/calm-dlq"
+		case "task-cancel": // of a task that runs, and task-rate of one that is paused
+			p.at = "#/tasks/" + w.task["slow"]
 		}
 		first[p.action] = p
 		if p.prepare != nil {

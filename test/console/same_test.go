@@ -225,10 +225,8 @@ func (w *twins) furnish(s *server) {
 	for _, m := range list.Messages {
 		w.edit = append(w.edit, m.MessageID)
 	}
-	for queue, n := range map[string]int{"slow": 60, "again": 4, "rate": 3, "cancel": 3} {
-		for i := range n {
-			s.send(queue, fmt.Sprint(i), nil)
-		}
+	for queue, n := range map[string]int{"slow": 900, "again": 4, "rate": 3, "cancel": 3} { // slow runs longer than a test
+		s.sendMany(queue, n)
 		s.create(queue+"-to", nil, nil)
 		var task struct{ ID string }
 		s.ask("/v1/tasks", object{"queue": queue, "do": "move", "to": queue + "-to", "rate": 1, "expected": n, "filter": object{}}, &task)
