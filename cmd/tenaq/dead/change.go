@@ -39,7 +39,7 @@ func (s *selectFlags) register(cmd *cobra.Command) {
 	cli.Duration(f, &s.younger, "younger", "", "only messages below this `age`")
 	cli.Number(f, &s.receivesMin, "min-receives", 0, 0, 0,
 		"only messages received at least `n` times")
-	cli.Number(f, &s.receivesMax, "max-receives", 0, 0, 0,
+	cli.Number(f, &s.receivesMax, "max-receives", 0, 1, 0,
 		"only messages received at most `n` times")
 }
 

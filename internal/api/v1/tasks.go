@@ -22,7 +22,7 @@ type filter struct {
 	From        *time.Time        `json:"from,omitempty" doc:"sent at this time or later"`
 	Before      *time.Time        `json:"before,omitempty" doc:"sent before this time"`
 	ReceivesMin uint64            `json:"receivesMin,omitempty"`
-	ReceivesMax uint64            `json:"receivesMax,omitempty"`
+	ReceivesMax *uint64           `json:"receivesMax,omitempty" doc:"at least 1"`
 	Attributes  map[string]string `json:"attributes,omitempty" doc:"user attributes with their values"`
 	Text        part              `json:"text,omitempty" doc:"a part of the body"`
 	Kind        part              `json:"kind,omitempty" doc:"kind of the reason, from /v1/queues/{queue}/reasons"`
@@ -63,23 +63,33 @@ func (d *destination) UnmarshalJSON(text []byte) error {
 func (f *filter) ofEngine() (in engine.TaskFilter, err error) {
 	if f.ID != "" {
 		id, err := hex.DecodeString(strings.ReplaceAll(string(f.ID), "-", ""))
-		if err != nil || len(id) != len(in.ID) {
+		if err == nil && len(id) == len(in.ID) {
+			in.ID = [16]byte(id)
+		}
+		if in.ID == [16]byte{} { // of no message; to the engine, zero is any
 			return in, errValue("id", string(f.ID), "a message id or a lineage id")
 		}
-		in.ID = [16]byte(id)
 	}
 	if f.From != nil {
 		in.From = f.From.UnixMilli()
 	}
 	if f.Before != nil {
-		in.To = f.Before.UnixMilli()
+		if in.To = f.Before.UnixMilli(); in.To <= 0 {
+			return in, errValue("before", f.Before.Format(time.RFC3339Nano),
+				"a time after 1970-01-01T00:00:00Z")
+		}
+	}
+	if f.ReceivesMax != nil {
+		if in.ReceivesMax = *f.ReceivesMax; in.ReceivesMax == 0 {
+			return in, errValue("receivesMax", "0", "a number from 1")
+		}
 	}
 	in.Group, in.Source, in.Text = string(f.Group), string(f.Source), string(f.Text)
 	in.Kind, in.Reason, in.Key = string(f.Kind), string(f.Reason), string(f.Key)
 	if err := f.readOutcome(&in); err != nil {
 		return in, err
 	}
-	in.ReceivesMin, in.ReceivesMax = f.ReceivesMin, f.ReceivesMax
+	in.ReceivesMin = f.ReceivesMin
 	for _, name := range slices.Sorted(maps.Keys(f.Attributes)) {
 		in.Attributes = append(in.Attributes,
 			engine.TaskAttribute{Name: name, Value: f.Attributes[name]})
@@ -94,11 +104,13 @@ func shownFilter(in *engine.TaskFilter) *filter {
 	}
 	f := &filter{Group: part(in.Group), Text: part(in.Text), Key: part(in.Key),
 		Source:      part(in.Source[strings.LastIndex(in.Source, ":")+1:]),
-		ReceivesMin: in.ReceivesMin, ReceivesMax: in.ReceivesMax,
-		Kind: part(in.Kind), Reason: part(in.Reason), Outcome: part(in.Outcome.String()),
-		Attributes: make(map[string]string)}
+		ReceivesMin: in.ReceivesMin, Kind: part(in.Kind), Reason: part(in.Reason),
+		Outcome: part(in.Outcome.String()), Attributes: make(map[string]string)}
 	if in.ID != [16]byte{} {
 		f.ID = part(engine.MessageID(in.ID).String())
+	}
+	if in.ReceivesMax != 0 {
+		f.ReceivesMax = &in.ReceivesMax
 	}
 	f.From, f.Before = timeOf(in.From), timeOf(in.To)
 	for _, a := range in.Attributes {
