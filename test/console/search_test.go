@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -192,6 +194,71 @@ func TestMessage(t *testing.T) {
 	b.sees("1 of 17 messages loaded")
 	b.click("button", "Search the bodies of the whole queue")
 	b.sees("1 message of the queue has this text")
+}
+
+// The whole body of a message is copied as it was sent, also while the page has only its beginning,
+// and a page that cannot have more says so. [CONSOLE-6]
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, object{"tenaq:history": "7d"})
+	const head, tail = `{"id":` + exact + `, "pad":"`, `", "end": [` + exact + `]}`
+	body := head + strings.Repeat("x", 1<<20-len(head)-len(tail)) + tail
+	id := s.send("orders", body, nil)
+	b := s.blank(t)
+	b.hasClipboard()
+	b.visit(s.URL() + "/console/#/m/" + id)
+	const button = ".body .bar > button"
+	copies := func(label, want string) {
+		t.Helper()
+		b.until("there is "+label, fmt.Sprintf(`document.querySelector(%q)?.innerText === %q`, button, label))
+		b.click(button, label)
+		b.until("it has copied", fmt.Sprintf(`document.querySelector(%q)?.innerText === "Copied"`, button))
+		if got := eval[string](b, "navigator.clipboard.readText()"); got != want {
+			t.Errorf("%s: %d bytes that end with %q, want %d that end with %q", b.text("h1"), len(got), got[max(0, len(got)-len(tail)):], len(want), want[len(want)-len(tail):])
+		}
+		eval[bool](b, `navigator.clipboard.writeText("").then(() => true)`)
+	}
+	b.sees("Only the beginning is shown")
+	if shown := eval[int](b, `document.querySelector(".message pre").textContent.length`); shown != 1<<16 {
+		t.Errorf("the page begins with %d bytes", shown)
+	}
+	copies("Copy", body)
+	b.click("button", "Show up to 1 MiB")
+	b.until("the end is there", `document.querySelector(".message pre")?.textContent.endsWith(`+quoted("\"end\": [\n    "+exact+"\n  ]\n}")+`)`)
+	if strings.Contains(b.text("main"), "Only the beginning") {
+		t.Error("the page says that it has only the beginning")
+	}
+	copies("Copy", body)
+	b.goTo("#/q/orders/messages")
+	b.click("a[data-row]", "")
+	b.sees("Only the beginning is shown")
+	copies("Copy", body)
+	b.click(".choices button", "Hex") // the way to show it changes nothing
+	copies("Copy", body)
+	b.judged("large")
+	s.ask("DeleteMessage", object{"QueueUrl": s.url("orders"), "ReceiptHandle": s.receive("orders", nil)[0].ReceiptHandle}, nil)
+	b.click(button, "Copy")
+	b.until("nothing is copied", fmt.Sprintf(`document.querySelector(%q)?.innerText === "Not copied"`, button))
+	b.goTo("#/q/orders/history?open=" + id)
+	copies("Copy the beginning", body[:1<<14])
+}
+
+// hasClipboard lets the pages of a tab read and write the clipboard, and gives them the focus that
+// it needs.
+func (b *tab) hasClipboard() {
+	b.t.Helper()
+	profile := chromedp.FromContext(b.ctx).BrowserContextID
+	for _, name := range []string{"clipboard-read", "clipboard-write"} {
+		if _, err := chromedp.Call(b.ctx, browser.SetPermission, browser.SetPermissionParams{
+			Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted, BrowserContextID: profile,
+		}); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if _, err := chromedp.Call(b.ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // A search of all bodies says how far it is, and ends in the server when it is stopped or its page

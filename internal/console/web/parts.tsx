@@ -2,7 +2,7 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Asked } from "./api";
+import { Failed, type Asked } from "./api";
 import { age, both, clock, count, plain } from "./format";
 import { link, now, paused } from "./state";
 
@@ -86,20 +86,22 @@ export function Table<R>({ name, columns, rows, of, id, class: className }: {
   </table>;
 }
 
-// Copy copies a text. Where the browser has no clipboard for the page, there is no button.
-export function Copy({ text, what }: { text: string; what: string }) {
+// Copy copies a text, or one that it reads first. Where the browser has no clipboard for the page,
+// there is no button.
+export function Copy({ text, what, label = "Copy" }: { text: string | (() => Promise<string>); what: string; label?: string }) {
   const [done, set] = useState("");
   if (!navigator.clipboard) return null;
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      if (typeof text !== "string") set("Reading…");
+      await navigator.clipboard.writeText(typeof text === "string" ? text : await text());
       set("Copied");
-    } catch {
-      set("Not allowed");
+    } catch (e) {
+      set(e instanceof Failed ? "Not copied" : "Not allowed");
     }
-    setTimeout(() => set(""), 1500);
+    setTimeout(() => set(""), 2000);
   };
-  return <button type="button" class="small" onClick={copy} aria-label={`Copy ${what}`}>{done || "Copy"}</button>;
+  return <button type="button" class="small" onClick={copy} aria-label={done ? `${done}: ${what}` : `Copy ${what}`}>{done || label}</button>;
 }
 
 // Field is a control of a filter. It hands its value over when the user stops typing.

@@ -4,7 +4,7 @@ import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
 import type { Attempt, Attribute, Message, OutcomeList, Queue } from "../api.gen";
 import { ask } from "../act";
-import { useGet } from "../api";
+import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v, type Command } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { hex, indent } from "../json";
@@ -72,6 +72,14 @@ function Elsewhere({ m }: { m: Shown }) {
   }
 }
 
+// wholeBody reads a body of which the page has only the beginning. By its id, which is also that of its
+// lineage, the server may find the message that has replaced it.
+async function wholeBody(id: string): Promise<string> {
+  const m = await get<Message>("/messages/" + id, { body: 1 << 20 });
+  if (m.messageId !== id) throw new Failed(404, "", "The message is gone.");
+  return m.body ?? "";
+}
+
 export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
   return <article class="message">
     <header><State state={m.state} /><span class="mono id">{m.messageId}</span>
@@ -81,7 +89,7 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
       {can("sqs:SendMessage") && !m.bodyCut && <button type="button" class="small" onClick={() => void ask((c) => <c.Send queue={m.queue!} fifo={m.groupId !== undefined && m.queue!.endsWith(".fifo")} like={m} />)}>Send like this…</button>}
       {can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={m.queue!} id={m.messageId} />)}>Edit and send…</button>}
     </div>}
-    <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} />
+    <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} whole={() => wholeBody(m.messageId)} />
     <Elsewhere m={m} />
     {m.reason && <section><h3>Why it failed</h3>
       <p class="why"><T text={m.reason} /></p>
@@ -157,8 +165,9 @@ function bytesOf(base64: string): string {
 
 type View = "json" | "text" | "hex";
 
-// Body shows a body as JSON if it is some, and else as text. Its bytes are never changed. [CONSOLE-6]
-export function Body({ text, cut, size, showAll }: { text: string; cut: boolean; size: number; showAll?(): void }) {
+// Body shows a body as JSON if it is some, and else as text. Its bytes are never changed, and the whole
+// of it is copied, or the button says otherwise. [CONSOLE-6]
+export function Body({ text, cut, size, showAll, whole }: { text: string; cut: boolean; size: number; showAll?(): void; whole?(): Promise<string> }) {
   const pieces = cut ? null : indent(text);
   const [chosen, choose] = useState<View | "">("");
   const view = chosen || (pieces ? "json" : "text");
@@ -166,7 +175,7 @@ export function Body({ text, cut, size, showAll }: { text: string; cut: boolean;
   return <section class="body"><div class="bar"><h3>Body</h3>
     <span class="choices" role="group" aria-label="How to show the body">{views.map(([v, label]) =>
       <button key={v} type="button" class="small" aria-pressed={view === v} onClick={() => choose(v)}>{label}</button>)}</span>
-    <Copy text={text} what="the body" /><span class="dim">{bytes(size)}</span></div>
+    {cut && !whole ? <Copy text={text} what="the beginning of the body" label="Copy the beginning" /> : <Copy text={cut ? whole! : text} what="the body" />}<span class="dim">{bytes(size)}</span></div>
     <pre tabIndex={0} aria-label="Body">{text === "" ? <span class="dim">(no body)</span>
       : view === "json" && pieces ? pieces.map((p, i) => <span key={i} class={"j-" + p.kind}>{plain(p.text)}</span>)
         : view === "hex" ? hex(text) : plain(text)}</pre>
