@@ -196,6 +196,60 @@ func TestMessage(t *testing.T) {
 	b.sees("1 message of the queue has this text")
 }
 
+// A message is shown in each of its states, in the list and by itself, and the list is filtered by
+// them. [PEEK-2]
+func TestStates(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("dead.fifo", object{"FifoQueue": "true"}, nil)
+	s.create("orders.fifo", object{"FifoQueue": "true", "ContentBasedDeduplication": "true", "RedrivePolicy": redriveTo("dead.fifo", 9), "VisibilityTimeout": "900"},
+		object{"tenaq:fifo-on-dead-letter": "hold-group"})
+	s.create("orders", nil, nil)
+	send := func(group, body string) string { return s.send("orders.fifo", body, object{"MessageGroupId": group}) }
+	send("withdrawn", "poison")
+	held := send("withdrawn", "behind the dead letter")
+	s.nack("orders.fifo", s.receive("orders.fifo", object{"MaxNumberOfMessages": 1})[0].ReceiptHandle, "poison", "", "no such account")
+	s.receive("orders.fifo", nil) // moves what is poison
+	inFlight := send("busy", "first")
+	s.receive("orders.fifo", nil)
+	blocked := send("busy", "second")
+	visible := send("free", "alone")
+	delayed := s.send("orders", "later", object{"DelaySeconds": 900})
+	const rows = `[...document.querySelectorAll("a[data-row]")].map((e) => e.title).join()`
+	b := s.open(t, "")
+	b.sees("orders.fifo")
+	for _, m := range []struct{ state, shown, id, queue, timeline string }{
+		{"visible", "visible", visible, "orders.fifo", ""},
+		{"in_flight", "in flight", inFlight, "orders.fifo", "visible again, unless its consumer deletes it"},
+		{"blocked", "blocked", blocked, "orders.fifo", "can be received when its group is free"},
+		{"held", "held", held, "orders.fifo", "can be received when its group is free"},
+		{"delayed", "delayed", delayed, "orders", "can be received"},
+	} {
+		const badge = `document.querySelector("%s .badge")?.innerText.replace(/^. /, "") === %q`
+		b.goTo("#/q/" + m.queue + "/messages")
+		b.fill("State", m.state)
+		b.until("the list has the one that is "+m.shown, rows+" === "+quoted(m.id)+" && "+fmt.Sprintf(badge, ".master td", m.shown))
+		b.click("a[data-row]", "")
+		b.until("it is "+m.shown+" beside the list", fmt.Sprintf(badge, ".message header", m.shown))
+		b.goTo("#/m/" + m.id)
+		b.until("it is "+m.shown+" on its page", fmt.Sprintf(badge, "h1 + .message header", m.shown)+` && document.querySelector(".message .id").innerText === `+quoted(m.id))
+		ends := eval[string](b, `[...document.querySelectorAll(".message .timeline li span")].map((e) => e.innerText).find((text) => !/entered|first received/.test(text)) ?? ""`)
+		if m.timeline == "" && ends != "" || !strings.HasPrefix(ends, m.timeline) || m.state == "delayed" && ends != m.timeline {
+			t.Errorf("the timeline of the message that is %s ends with %q, want %q", m.shown, ends, m.timeline)
+		}
+	}
+	// an answer that comes when the filter has changed is not shown
+	eval[bool](b, `(() => { const ask = fetch; window.late = []; window.fetch = async (...all) => { const answer = await ask(...all);
+		if (all[0].includes("/orders.fifo/messages") && !all[0].includes("state=")) await new Promise((go) => late.push(go)); return answer }; return true })()`)
+	b.goTo("#/q/orders.fifo/messages")
+	b.until("the whole list is late", "late.length")
+	b.fill("State", "held")
+	b.until("the list is filtered", rows+" === "+quoted(held))
+	if got := eval[string](b, `(async () => { late.forEach((go) => go()); for (let i = 0; i < 30; i++) await new Promise(requestAnimationFrame); return `+rows+` })()`); got != held {
+		t.Errorf("after a late answer the list has %s, want %s", got, held)
+	}
+}
+
 // The whole body of a message is copied as it was sent, also while the page has only its beginning,
 // and a page that cannot have more says so. [CONSOLE-6]
 func TestCopy(t *testing.T) {

@@ -152,6 +152,20 @@ export function useGet<T>(path: string | null, query: Query = {}, every = 0): As
     again: () => ask(asked + 1) };
 }
 
+// useLatest passes on the answer to the latest request of a screen. The answer to an earlier one, such
+// as one with another filter, would replace it, and never arrives.
+export function useLatest() {
+  const last = useRef(0);
+  return async <T>(answer: Promise<T>): Promise<T> => {
+    const own = ++last.current;
+    try {
+      return await answer;
+    } finally {
+      if (own !== last.current) await new Promise(() => {});
+    }
+  };
+}
+
 export interface Walk<A> {
   got: A | null; // what was found, also after a stop
   busy: boolean;

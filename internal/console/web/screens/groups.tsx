@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Group, GroupList } from "../api.gen";
-import { Failed, get } from "../api";
+import { Failed, get, useLatest } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, count } from "../format";
 import { Choice, Empty, MessageLink, More, State, T, Table, Time } from "../parts";
@@ -14,9 +14,10 @@ export function Groups({ queue }: { queue: string }) {
   const [list, set] = useState<Group[] | null>(null);
   const [next, setNext] = useState<string | undefined>();
   const [error, fail] = useState<Failed | null>(null);
+  const latest = useLatest();
   const load = async (after: string, before: Group[]) => {
     try {
-      const got = await get<GroupList>(`/queues/${encodeURIComponent(queue)}/groups`, { only, after, limit: 100 });
+      const got = await latest(get<GroupList>(`/queues/${encodeURIComponent(queue)}/groups`, { only, after, limit: 100 }));
       set([...before, ...got.groups]);
       setNext(got.next);
       fail(null);

@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { KeptList, Outcome, OutcomeList } from "../api.gen";
-import { Failed, get } from "../api";
+import { Failed, get, useLatest } from "../api";
 import { cmd, CommandList, useCommands, v as word } from "../commands";
 import { bytes, count, plain, plural } from "../format";
 import { Badge, Choice, Empty, Field, MessageLink, More, QueueLink, T, Table, Time } from "../parts";
@@ -26,10 +26,11 @@ export function History({ queue, tags }: { queue: string; tags?: Record<string, 
   const [error, fail] = useState<Failed | null>(null);
   const [busy, setBusy] = useState(false);
   const key = JSON.stringify(query);
+  const latest = useLatest();
   const load = async (after: string, before: Outcome[]) => {
     setBusy(true);
     try {
-      const got = await get<OutcomeList>(`/queues/${encodeURIComponent(queue)}/history`, { ...query, after, limit: 50, body: 1 << 14, attributes: true });
+      const got = await latest(get<OutcomeList>(`/queues/${encodeURIComponent(queue)}/history`, { ...query, after, limit: 50, body: 1 << 14, attributes: true }));
       set([...before, ...got.outcomes]);
       setKept(got.kept);
       setNext(got.next);

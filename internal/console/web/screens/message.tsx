@@ -122,7 +122,7 @@ function Timeline({ m }: { m: Shown }) {
   const all: [at: string | null | undefined, what: string][] = [
     [m.firstSent !== m.sent ? m.firstSent : null, "work first sent, as " + m.lineageId.slice(0, 8)], [m.sent, "entered this queue"],
     [m.firstReceive, "first received"], [m.receiveCount > 1 ? m.lastReceive : null, "last received, the " + ordinal(m.receiveCount) + " time"],
-    [m.state === "visible" ? null : m.visibleAt, m.state === "blocked" || m.state === "held" ? "can be received when its group is free" : "visible again, unless its consumer deletes it or changes the timeout first"],
+    [m.state === "visible" ? null : m.visibleAt, m.state === "blocked" || m.state === "held" ? "can be received when its group is free" : m.state === "delayed" ? "can be received" : "visible again, unless its consumer deletes it or changes the timeout first"],
   ];
   const known = all.filter(([at]) => at).sort(([a], [b]) => Date.parse(a!) - Date.parse(b!));
   return <Fragment>

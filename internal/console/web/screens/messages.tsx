@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Message, MessageList, TaskCount } from "../api.gen";
-import { countOf, Failed, get, useWalk } from "../api";
+import { countOf, Failed, get, useLatest, useWalk } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { Choice, Empty, Field, MessageLink, More, say, State, T, Table, Time } from "../parts";
@@ -19,11 +19,12 @@ export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean;
   const [next, setNext] = useState<string | undefined>();
   const [error, fail] = useState<Failed | null>(null);
   const [busy, setBusy] = useState(false);
+  const latest = useLatest();
   const path = `/queues/${encodeURIComponent(queue)}/messages`;
   const load = async (after: string, before: Message[]) => {
     setBusy(true);
     try {
-      const got = await get<MessageList>(path, { state, after, limit: page, body: preview, trail: true });
+      const got = await latest(get<MessageList>(path, { state, after, limit: page, body: preview, trail: true }));
       set([...before, ...got.messages]);
       setNext(got.next);
       fail(null);

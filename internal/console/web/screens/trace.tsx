@@ -3,7 +3,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Claim, Event, Trace } from "../api.gen";
-import { Failed, get } from "../api";
+import { Failed, get, useLatest } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, plural } from "../format";
 import { Badge, Empty, MessageLink, More, QueueLink, State, T, Time, useTitle } from "../parts";
@@ -21,10 +21,11 @@ export function TracePage() {
 // Life is what happened to a piece of work, and where it is now if that is asked.
 export function Life({ asked, ledger, now: where }: { asked: string; ledger?: string; now?: boolean }) {
   const [got, set] = useState<Trace | null>(null), [error, fail] = useState<Failed | null>(null), [busy, setBusy] = useState(false);
+  const latest = useLatest();
   const load = async (before: Trace | null) => {
     setBusy(true);
     try {
-      const t = await get<Trace>("/trace", { ...(uuid.test(asked) ? { id: asked } : { key: asked }), ledger, after: before?.next });
+      const t = await latest(get<Trace>("/trace", { ...(uuid.test(asked) ? { id: asked } : { key: asked }), ledger, after: before?.next }));
       set(before ? { ...t, events: joined(before.events, t.events), unknown: [...before.unknown, ...t.unknown] } : t);
       fail(null);
     } catch (e) {
