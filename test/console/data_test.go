@@ -146,7 +146,7 @@ func (s *server) waits(queues int) {
 	}
 }
 
-// sendMany sends many messages.
+// sendMany sends many messages, to a FIFO queue each in a group of its own.
 func (s *server) sendMany(queue string, n int) {
 	s.t.Helper()
 	var sending sync.WaitGroup
@@ -155,7 +155,11 @@ func (s *server) sendMany(queue string, n int) {
 			for i := worker; 10*i < n; i += 64 {
 				var entries []object
 				for j := 10 * i; j < min(10*i+10, n); j++ {
-					entries = append(entries, object{"Id": fmt.Sprint(j), "MessageBody": fmt.Sprintf(`{"order":%d}`, j)})
+					entry := object{"Id": fmt.Sprint(j), "MessageBody": fmt.Sprintf(`{"order":%d}`, j)}
+					if strings.HasSuffix(queue, ".fifo") {
+						entry["MessageGroupId"] = fmt.Sprintf("customer-%06d", j)
+					}
+					entries = append(entries, entry)
 				}
 				s.ask("SendMessageBatch", object{"QueueUrl": s.url(queue), "Entries": entries}, nil)
 			}

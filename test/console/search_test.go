@@ -250,6 +250,61 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// Of very many groups of a FIFO queue the one that is locked is first, whatever its name and age.
+// The page has a part of the list, and goes on with the next.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	n := proof.Count(1_000, 10_000, 10_000, 10_000)
+	s.create("many.fifo", object{"FifoQueue": "true", "ContentBasedDeduplication": "true"}, nil)
+	for _, group := range []string{"a", "z"} {
+		s.send("many.fifo", group, object{"MessageGroupId": group})
+	}
+	both := s.receive("many.fifo", object{"VisibilityTimeout": 900})
+	if len(both) != 2 || both[1].Body != "z" {
+		t.Fatalf("received %+v, want the first of both groups", both)
+	}
+	s.ask("ChangeMessageVisibility", object{"QueueUrl": s.url("many.fifo"), "ReceiptHandle": both[0].ReceiptHandle, "VisibilityTimeout": 0}, nil)
+	s.send("many.fifo", "behind", object{"MessageGroupId": "z"})
+	s.sendMany("many.fifo", n-2)
+	b := s.open(t, "#/q/many.fifo/groups")
+	const rows = `[...document.querySelectorAll("main tbody tr")].map((r) => [...r.cells].slice(0, 4).map((c) => c.innerText))`
+	listed := func(want int, more bool) {
+		t.Helper()
+		b.until(fmt.Sprintf("there are %d groups", want), fmt.Sprintf(`document.querySelectorAll("main tbody tr").length === %d`, want))
+		got := eval[[][]string](b, rows)
+		if first := got[0]; first[0] != "z" || !strings.HasSuffix(first[1], "in flight") || first[3] != "1" {
+			t.Errorf("the first of %d groups is %q, want the locked one", want, first)
+		}
+		names := make(map[string]bool)
+		for i, row := range got {
+			if names[row[0]] || i > 0 && row[2] != "open" {
+				t.Errorf("group %d of %d is %q", i, want, row)
+			}
+			names[row[0]] = true
+		}
+		if has := eval[bool](b, `!!document.querySelector("main .more button")`); has != more {
+			t.Errorf("with %d of %d groups on the page, there are more: %v", want, n, has)
+		}
+		if nodes := eval[int](b, `document.querySelectorAll("*").length`); nodes > 500+20*want {
+			t.Errorf("with %d groups the page has %d nodes", want, nodes)
+		}
+	}
+	listed(100, true)
+	for i := range 3 {
+		b.click("main .more button", "More groups")
+		listed(200+100*i, true)
+	}
+	b.fill("Show", "locked")
+	listed(1, false)
+	b.press("c")
+	b.sees("tenaq group release many.fifo z")
+	b.press("\x1b")
+	b.closes()
+	b.click("main tbody a", "") // to what locks it
+	b.until("its message is there", `document.querySelector(".message pre")?.innerText === "z"`)
+}
+
 // The whole body of a message is copied as it was sent, also while the page has only its beginning,
 // and a page that cannot have more says so. [CONSOLE-6]
 func TestCopy(t *testing.T) {
