@@ -192,6 +192,7 @@ proofs-long: build ## the longest of them for two or three hours
 	$(PROVE) ./test/crash -timeout 120m
 	$(PROVE) ./test/worker -timeout 60m
 	$(PROVE) ./test/console -run '^TestStop'
+	$(PROVE) ./test/console -run '^$$' -bench 'Paint|ManyQueues/scroll' -benchtime 50x
 	$(PROVE) ./test/demo
 	bin/tenaq demo --long
 	$(PROVE) ./test/mutants -all -timeout 30m
