@@ -369,7 +369,7 @@ func (b *tab) scheme(name string) {
 	}
 }
 
-// picture shoots a picture of the README, which is in docs under this name.
+// picture shoots a picture of the README and docs/console.md, which is in docs under this name.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	b.size(1200, 620)
