@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // logged waits until the action log has an entry, and returns its text.
@@ -443,18 +443,15 @@ func TestTrace(t *testing.T) {
 	b.sees("dead letter")
 	b.sees("in orders-dlq")
 	b.judged("trace")
-	text, err := json.Marshal(object{"key": "order-42"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := s.send("mails", "{}", object{"MessageAttributes": object{"tenaq": object{"DataType": "String", "StringValue": string(text)}}})
+	id := s.fails("order-42", "{}")
 	find("order-42")
 	b.sees("Life of order-42")
-	b.until("its message is there", fmt.Sprintf(`[...document.querySelectorAll("main a")].some((a) => a.getAttribute("href") === "#/m/" + %s) || document.body.innerText.includes("Nothing is known")`, quoted(id)))
+	b.until("its message is there", `document.querySelector('main a[href="#/m/`+id+`"]')`)
+	b.sees("card declined: code 51")
 	find("nothing-has-this-key")
 	b.sees("Nothing is known of this work")
 	find("orders")
-	b.sees("2 of 5 queues")
+	b.sees("2 of 6 queues")
 }
 
 // Text that a person types or that a queue contains stays text in the dialogs. [CONSOLE-6]
@@ -492,7 +489,7 @@ func TestHostileDialogs(t *testing.T) {
 // clicked.
 func TestActByKeyboard(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newShop(t, "--alarm-minute", "10s") // no shorter, as in TestAlarmActions
 	b := s.open(t, "#/q/mails")
 	// on moves the focus with Tab until it is on what has a text
 	on := func(text string) {
@@ -537,4 +534,43 @@ func TestActByKeyboard(t *testing.T) {
 	if got := s.depth("orders-dlq"); got != "3 0 0" {
 		t.Errorf("the dead-letter queue has %s", got)
 	}
+
+	// what is in flight comes first
+	b.press("g", "o")
+	on("In flight")
+	b.press("\r")
+	b.until("the list is sorted", `location.hash === "#/?sort=inFlight" && [...document.querySelectorAll(".tall .row a[data-row]")].slice(0, 2).map((e) => e.innerText).join() === "orders,invoices.fifo"`)
+	b.press("\r")
+	b.until("it is sorted the other way", `location.hash === "#/?sort=inFlight&asc=1" && [...document.querySelectorAll(".tall .row a[data-row]")].slice(-2).map((e) => e.innerText).join() === "invoices.fifo,orders"`)
+
+	// a piece of work is found by its key, and sent again
+	id := s.fails("order-42", `{"order": 42}`)
+	b.press("/")
+	b.until("the search has the focus", `document.activeElement.id === "search"`)
+	b.press(kb.Backspace) // a key of a keyboard is not typed when the page has used it
+	b.press(strings.Split("order-42", "")...)
+	b.press("\r")
+	b.sees("Life of order-42")
+	b.sees("card declined: code 51")
+	b.until("its message is there", `document.querySelector('main a[href="#/m/`+id+`"]')`)
+	on(id[:8])
+	b.press("\r")
+	b.until("the message is open", `document.querySelector(".message .id")?.innerText === `+quoted(id))
+	on("Send like this…")
+	b.press("\r")
+	b.until("the dialog is open", `document.activeElement.matches("dialog[open] textarea") && document.activeElement.value === '{"order": 42}'`)
+	on("Send")
+	b.press("\r")
+	b.sees("Sent to orders-dlq")
+	if got := s.depth("orders-dlq"); got != "5 0 0" {
+		t.Errorf("after one more letter was sent again the dead-letter queue has %s", got)
+	}
+
+	// an alarm is acknowledged
+	b.press("g", "a")
+	b.until("there is an alarm", `document.querySelector(".alarmbox.raised")`)
+	on("Acknowledge")
+	b.press("\r")
+	b.until("it is acknowledged", `[...document.querySelectorAll(".alarmbox:not(.raised) .tag")].some((e) => e.innerText === "acknowledged")`)
+	s.logged("AcknowledgeAlarm", "orders-dlq/dead-letters")
 }

@@ -129,6 +129,16 @@ func (of *server) shopOf() *shop {
 	return s
 }
 
+// fails sends the work with a key to a queue with a history, where it becomes a dead letter.
+func (s *shop) fails(key, body string) (id string) {
+	s.t.Helper()
+	s.create("payments", object{"RedrivePolicy": redriveTo("orders-dlq", 9), "VisibilityTimeout": "900"}, object{"tenaq:history": "7d"})
+	id = s.send("payments", body, object{"MessageAttributes": object{"tenaq": object{"DataType": "String", "StringValue": "v=1&key=" + key}}})
+	s.nack("payments", s.receive("payments", nil)[0].ReceiptHandle, "poison", "CardDeclined", "card declined: code 51")
+	s.receive("payments", nil) // moves what is poison
+	return id
+}
+
 // waits returns when the board of the server has that many queues.
 func (s *server) waits(queues int) {
 	s.t.Helper()
