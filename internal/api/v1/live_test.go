@@ -134,13 +134,25 @@ func TestLive(t *testing.T) {
 		if names, last := r.events(t); fmt.Sprint(names) != "[tick tick]" || last.Skipped != 2 || last.Queues["a"].Sent != 3 {
 			t.Errorf("after a pause: %v, %+v", names, last)
 		}
+		beside, leaveBeside := context.WithCancel(ctx)
+		other, otherEnded := open(beside, w, "?queues=a", nil)
 		r.pause(make(chan struct{}))
 		time.Sleep(7 * time.Second)
+		if names, last := other.events(t); fmt.Sprint(names) != "[hello tick tick tick tick tick tick tick]" || last.Skipped != 0 {
+			t.Errorf("beside a client that reads nothing: %v, %+v", names, last)
+		}
 		select {
 		case <-ended:
 		default:
 			t.Error("a client that reads nothing for 7 seconds is not cut off")
 		}
+		if w.live.mu.Lock(); len(w.live.streams) != 1 {
+			t.Errorf("%d streams, of which one is cut off", len(w.live.streams))
+		}
+		w.live.mu.Unlock()
+		leaveBeside()
+		<-otherEnded
+		time.Sleep(time.Second)
 		r, ended = open(ctx, w, "", nil)
 		if names, _ := r.events(t); fmt.Sprint(names) != "[hello tick]" {
 			t.Errorf("a second stream: %v", names)
