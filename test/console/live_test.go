@@ -104,6 +104,48 @@ func (s *server) streams() int {
 	}
 }
 
+// A page whose live stream does not get through a proxy has the right numbers all the same: it asks
+// for them. It says so, and goes on by itself when the proxy passes the stream on. [CONSOLE-9]
+func TestHeldStream(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	s.send("orders", "one", nil)
+	g := gateTo(t, s.URL(), "127.0.0.1", "ann")
+	b := blank(t, g.URL)
+	const live, polling = `document.querySelector(".connection.good")`, `document.querySelector(".connection")?.innerText.includes("polling")`
+	visible := func(n int) {
+		t.Helper()
+		began := time.Now()
+		b.until(fmt.Sprint("the page has ", n), fmt.Sprintf(`[...document.querySelectorAll(".figure")].find((f) => f.innerText.includes("visible"))?.querySelector(".value").innerText === "%d"`, n))
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("the page had the number after %v", took)
+		}
+	}
+	b.visit(g.URL + "/console/#/q/orders")
+	b.until("it is live", live)
+	g.changes(func(string) string { return "" })
+	b.until("the page asks", polling)
+	s.send("orders", "two", nil)
+	visible(2)
+	eval[bool](b, `(globalThis.banners = [], new MutationObserver(() => { const b = document.querySelector(".banner"); if (b) banners.push(b.innerText) }).observe(document.body, {childList: true, subtree: true}), true)`)
+	time.Sleep(time.Duration(proof.Count(0, 0, 0, 60)) * time.Second)
+	if banners := eval[[]string](b, "banners"); len(banners) > 0 && proof.Count(0, 0, 0, 1) == 1 {
+		t.Errorf("while the server answers, the page says %q", banners)
+	}
+
+	b.do(chromedp.Reload()) // no event of the stream has ever come
+	visible(2)
+	b.goTo("#/")
+	s.send("orders", "three", nil)
+	visible(3)
+	b.until("the page says that it asks", polling)
+	b.goTo("#/health")
+	b.sees("connected, without a live stream")
+	g.changes(func(line string) string { return line })
+	b.until("the stream goes on", live)
+}
+
 // begin is where the first line of a chart begins, as a part of its width.
 const begin = `(() => { const c = document.querySelectorAll(".plot canvas")[%d]; if (!c) return -1;
 	const x = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, near = (p) => [31, 111, 159].every((v, k) => Math.abs(x[p + k] - v) < 25) && x[p + 3] > 200;

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"log"
@@ -20,13 +21,40 @@ import (
 )
 
 // A gate is a proxy that has authenticated its user. It replaces the header with the user, whatever
-// the client says, and has an address of its own. Without a user it answers 401.
+// the client says, and has an address of its own. Without a user it answers 401. It may change the
+// lines of live streams.
 type gate struct {
 	*httptest.Server
-	user atomic.Pointer[string]
+	user   atomic.Pointer[string]
+	change atomic.Pointer[func(line string) string]
 }
 
 func (g *gate) signIn(user string) { g.user.Store(&user) }
+
+// changes makes the gate change each line of live streams from now on.
+func (g *gate) changes(change func(line string) string) { g.change.Store(&change) }
+
+// A gatedStream is a live stream as a gate passes it on.
+type gatedStream struct {
+	io.Closer
+	gate  *gate
+	lines *bufio.Reader
+	rest  string // of the line that is passed on
+}
+
+func (s *gatedStream) Read(p []byte) (n int, err error) {
+	for s.rest == "" {
+		if s.rest, err = s.lines.ReadString('\n'); err != nil {
+			return 0, err
+		}
+		if change := s.gate.change.Load(); change != nil {
+			s.rest = (*change)(s.rest)
+		}
+	}
+	n = copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
 
 func gateTo(t *testing.T, server, address, user string) *gate {
 	t.Helper()
@@ -42,6 +70,12 @@ func gateTo(t *testing.T, server, address, user string) *gate {
 			r.SetURL(to)
 			r.Out.Host = r.In.Host
 			r.Out.Header.Set("X-Forwarded-Email", *g.user.Load())
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Path == "/v1/live" {
+				r.Body = &gatedStream{r.Body, g, bufio.NewReader(r.Body), ""}
+			}
+			return nil
 		}}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if *g.user.Load() == "" {

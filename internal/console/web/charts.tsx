@@ -6,7 +6,7 @@ import type { QueueSeries, SeriesList, Tick } from "./api.gen";
 import { useGet } from "./api";
 import type { Line } from "./chart";
 import { count, rate } from "./format";
-import { points, restarts, type Point } from "./live";
+import { points, polling, restarts, type Point } from "./live";
 import { Choice, Time } from "./parts";
 import { change, has, route, scheme, zone } from "./state";
 
@@ -78,7 +78,7 @@ function Chart({ title, lines, queue, past }: { title: string; lines: Shown[]; q
   }, [queue, scheme.value, zone.value]);
   const now = points.value;
   useEffect(() => chart.current?.set(data()), [now, past]);
-  const last = now.findLast((p) => p.tick)?.tick?.queues[queue];
+  const last = polling.value ? undefined : now.findLast((p) => p.tick)?.tick?.queues[queue];
   return <figure class="chart">
     <figcaption>{title}<span class="legend">{lines.map((l) => <span key={l.name} class={"key " + l.color.slice(2)}>
       {l.name} <b>{last && l.value(last) !== undefined ? count(l.value(last)!) : "–"}</b></span>)}</span></figcaption>

@@ -19,6 +19,7 @@ export const points = signal<Point[]>([]); // of the queue that is shown, the la
 export const latest = signal<Tick | null>(null);
 export const restarts = signal<number[]>([]); // when another instance of the server answered
 export const streaming = signal(false);
+export const polling = signal(false); // the server answers, but no stream comes: a proxy holds it, or there are too many
 
 // watched is the queue that is shown, empty for none.
 export const watched = computed(() => (route.value.path[0] === "q" ? route.value.path[1] ?? "" : ""));
@@ -66,6 +67,7 @@ async function follow(queue: string, stop: AbortSignal): Promise<number> {
       silent = setTimeout(() => own.abort(), silentMax);
       answered();
       streaming.value = true;
+      polling.value = false;
       tries = 0;
       switch (name) {
         case "hello": {
@@ -99,15 +101,21 @@ async function keep(queue: string, stop: AbortSignal): Promise<void> {
   points.value = [];
   for (let again = false; !stop.aborted; again = true) {
     if (again) {
+      const late = setTimeout(unanswered, 1000);
       try {
         await connect(); // the numbers of before are read again when the server is back
         epoch.value++;
-      } catch { /* it is away */ }
+        polling.value ||= tries > 1;
+      } catch { // it is away
+        polling.value = false;
+      }
+      clearTimeout(late);
     }
     const retry = await follow(queue, stop);
     if (stop.aborted) return;
     streaming.value = false;
-    if (retry < 10_000) unanswered();
+    if (retry >= 10_000) polling.value = true;
+    else if (!polling.value) unanswered();
     add({ at: Date.now(), tick: null });
     const wait = Math.min(500 * 2 ** tries++, waitMax) * (0.75 + Math.random() / 2);
     await new Promise((done) => setTimeout(done, retry >= 10_000 ? retry : wait));

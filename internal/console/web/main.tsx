@@ -9,7 +9,7 @@ import { CommandPanel, commandsOpen } from "./commands";
 import { age, clock, count } from "./format";
 import { KeysPanel, keysOpen, startKeys } from "./keys";
 import { lazy } from "./lazy";
-import { latest, stalled, startLive, streaming } from "./live";
+import { latest, polling, stalled, startLive, streaming } from "./live";
 import { Empty, T } from "./parts";
 import { epoch, go, has, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
 import { MessagePage } from "./screens/message";
@@ -87,8 +87,8 @@ function Banner() {
 }
 
 function Connection() {
-  const state = lost.value ? ["bad", "not connected"] : paused.value ? ["idle", "paused"] : streaming.value ? ["good", "live"] : ["idle", "connecting"];
-  return <span class={"connection " + state[0]} title={latest.value ? "latest numbers: " + clock(latest.value.at) : ""}><span aria-hidden="true">●</span> {state[1]}</span>;
+  const state = lost.value ? ["bad", "not connected"] : paused.value ? ["idle", "paused"] : streaming.value ? ["good", "live"] : polling.value ? ["idle", "polling"] : ["idle", "connecting"];
+  return <span class={"connection " + state[0]} title={polling.value ? "There is no live stream, so the page asks every few seconds" : latest.value ? "latest numbers: " + clock(latest.value.at) : ""}><span aria-hidden="true">●</span> {state[1]}</span>;
 }
 
 // Account names the key that the page uses, so that a foreign session is noticed.

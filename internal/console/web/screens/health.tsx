@@ -5,13 +5,13 @@ import type { Member, Status } from "../api.gen";
 import { useGet } from "../api";
 import { cmd, useCommands } from "../commands";
 import { age, bytes, count } from "../format";
-import { latest, restarts, stalled, streaming } from "../live";
+import { latest, polling, restarts, stalled, streaming } from "../live";
 import { Badge, Empty, Fact, T, Table, Time, useTitle, Wait } from "../parts";
 import { lost, server } from "../state";
 
 export function Health() {
   useTitle("Health");
-  const d = server.value, tick = latest.value;
+  const d = server.value, tick = polling.value ? null : latest.value;
   const clustered = d?.features.includes("cluster") ?? false;
   useCommands([cmd("Check the disk, the clock, the endpoint and the queues", "tenaq", "doctor"), { ...cmd("Check that the server on this machine is ready", "tenaq", "health"), local: true },
     { ...cmd("Print the settings of the server", "tenaq", "config"), local: true }, cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
@@ -20,7 +20,7 @@ export function Health() {
   return <Fragment>
     <h1>Health</h1>
     <p>{lost.value ? <Badge kind="bad">not connected</Badge> : stalled.value ? <Badge kind="bad">the disk does not answer</Badge>
-      : streaming.value ? <Badge kind="good">connected, commits reach the disk</Badge> : <Badge kind="idle">connecting</Badge>}</p>
+      : streaming.value ? <Badge kind="good">connected, commits reach the disk</Badge> : <Badge kind="idle">{polling.value ? "connected, without a live stream" : "connecting"}</Badge>}</p>
     <dl class="facts">
       <Fact name="Server">tenaq <T text={d.version} /></Fact>
       {tick && <Fact name="Last commit on disk" title="There is one at least every five seconds">{tick.silenceMs < 1000 ? "less than a second ago" : age(tick.silenceMs) + " ago"}</Fact>}

@@ -8,7 +8,7 @@ import { Charts } from "../charts";
 import { cmd, same, useCommands, v } from "../commands";
 import { age, bytes, count, plural } from "../format";
 import { lazy } from "../lazy";
-import { latest } from "../live";
+import { latest, polling } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
 import { can, link, route } from "../state";
 import { Messages } from "./messages";
@@ -70,7 +70,7 @@ function Summary({ asked, name }: { asked: Asked<QueueDetail>; name: string }) {
     cmd("Send a message", "tenaq", "send", v(name), '{"id": 1}'),
   ]);
   return <Wait of={asked}>{(d) => {
-    const live = latest.value?.queues[name]?.depth ?? d;
+    const live = (polling.value ? null : latest.value?.queues[name]?.depth) ?? d;
     const dead = d.deadLetters;
     return <Fragment>
       <div class="figures">
