@@ -188,7 +188,7 @@ proofs-long: build ## the longest of them for two or three hours
 	$(PROVE) ./internal/broker -run '^TestCrashes' -timeout 120m
 	$(PROVE) ./internal/cluster/group -run '^Test(Faults|Linearizable)' -timeout 180m
 	$(PROVE) ./internal/kv/pebblekv -run '^Test(Faults|Damage)' -timeout 120m
-	$(PROVE) ./internal/server -run '^TestFault' -timeout 120m
+	$(PROVE) ./internal/server -run '^Test(Fault|ConsoleOfAStalledDisk)' -timeout 120m
 	$(PROVE) ./test/crash -timeout 120m
 	$(PROVE) ./test/worker -timeout 60m
 	$(PROVE) ./test/console -run '^Test(Stop|HeldStream)'

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +146,32 @@ func TestHeldStream(t *testing.T) {
 	b.sees("connected, without a live stream")
 	g.changes(func(line string) string { return line })
 	b.until("the stream goes on", live)
+}
+
+// A server whose disk hangs says so in its live stream, and the overview in a banner. [CONSOLE-9]
+func TestStalledDisk(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.create("orders", nil, nil)
+	g := gateTo(t, s.URL(), "127.0.0.1", "ann")
+	var silence atomic.Int64 // in milliseconds
+	number := regexp.MustCompile(`"silenceMs":\d+`)
+	g.changes(func(line string) string {
+		return number.ReplaceAllString(line, fmt.Sprintf(`"silenceMs":%d`, silence.Load()))
+	})
+	silence.Store(9_999)
+	b := blank(t, g.URL)
+	b.visit(g.URL + "/console/")
+	b.until("it is live", `document.querySelector(".connection.good")`)
+	b.sees("orders")
+	if banner := b.text(".banner"); banner != "" {
+		t.Errorf("after ten seconds at most, the page says %q", banner)
+	}
+	silence.Store(65_000)
+	b.until("a banner says it", `/No commit has reached the disk for 1 min/.test(document.querySelector(".banner.bad")?.innerText)`)
+	b.judged("stalled")
+	silence.Store(0)
+	b.until("the banner has gone", `!document.querySelector(".banner")`)
 }
 
 // begin is where the first line of a chart begins, as a part of its width.
