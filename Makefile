@@ -191,7 +191,7 @@ proofs-long: build ## the longest of them for two or three hours
 	$(PROVE) ./internal/server -run '^Test(Fault|ConsoleOfAStalledDisk)' -timeout 120m
 	$(PROVE) ./test/crash -timeout 120m
 	$(PROVE) ./test/worker -timeout 60m
-	$(PROVE) ./test/console -run '^Test(Stop|HeldStream)'
+	$(PROVE) ./test/console -run '^Test(Stop|HeldStream|Restart)'
 	$(PROVE) ./test/console -run '^$$' -bench 'Paint|ManyQueues/scroll' -benchtime 50x
 	$(PROVE) ./test/demo
 	bin/tenaq demo --long
