@@ -19,7 +19,10 @@ import (
 	"tenaq/internal/testing/proof"
 )
 
-// The charts and figures follow what happens, without a reload.
+// lists is how often the page has asked for the list of the overview.
+const lists = `performance.getEntriesByType("resource").filter((r) => /queues\?.*sort=trouble/.test(r.name)).length`
+
+// The charts and figures follow what happens, without a reload, until they are paused.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -43,6 +46,24 @@ func TestLive(t *testing.T) {
 	b.until("it goes on", `document.querySelector(".figure .value")?.innerText === "21"`)
 	b.press("t")
 	b.sees("UTC")
+
+	b.goTo("#/")
+	const shows = `[...document.querySelectorAll(".figure")].find((f) => f.innerText.includes("visible"))?.querySelector(".value").innerText === %q`
+	b.until("the overview has them", fmt.Sprintf(shows, "21"))
+	b.hurried() // the overview asks every five seconds
+	b.do(chromedp.Reload())
+	s.send("orders", "more", nil)
+	b.until("the overview follows", fmt.Sprintf(shows, "22"))
+	b.press(" ")
+	b.sees("Live updates are paused")
+	asked := eval[int](b, lists)
+	s.send("orders", "more", nil)
+	time.Sleep(1500 * time.Millisecond) // longer than its pauses between two lists
+	if now := eval[int](b, lists); !eval[bool](b, fmt.Sprintf(shows, "22")) || now > asked+1 {
+		t.Errorf("a paused overview has asked %d times, and shows %s", now-asked, b.text(".figures"))
+	}
+	b.press(" ")
+	b.until("the overview goes on", fmt.Sprintf(shows, "23"))
 }
 
 // Only a tab that is seen holds a live stream, so any number of tabs can be open. A browser has six
