@@ -201,6 +201,12 @@ const begin = `(() => { const c = document.querySelectorAll(".plot canvas")[%d];
 	for (let i = 0; i < c.width; i++) for (let j = 0; j < c.height; j++) if (near(4 * (j * c.width + i))) return i / c.width;
 	return -1 })()`
 
+// marked is where the second chart has its first line, and where a chart has marks of restarts:
+// columns of the canvas.
+const marked = `((charts) => { const columns = (c, is) => { const x = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		return Array.from({length: c.width}, (_, i) => i).filter((i) => { for (let j = 0; j < c.height; j++) { const p = 4 * (j * c.width + i); if (x[p + 3] > 60 && is(x[p], x[p + 1], x[p + 2])) return true } }) };
+	return [columns(charts[1], (r, g, b) => Math.abs(r - 31) + Math.abs(g - 111) + Math.abs(b - 159) < 60), columns(charts[%[2]d], (r, g, b) => r > g + 50 && Math.abs(g - b) < 25)] })(document.querySelectorAll(".plot canvas"))`
+
 // The charts of a queue begin with the minutes before the page was opened, and the list shows those
 // of each queue. A time without data is a gap and no zero. [V1-19]
 func TestMinutes(t *testing.T) {
@@ -269,6 +275,32 @@ func TestMinutes(t *testing.T) {
 	// the chart goes on
 	s.send("orders", "more", nil)
 	b.until("it is counted", `document.querySelectorAll(".legend b")[3].innerText === "21"`)
+
+	// A restart is marked, and is a gap: on the page that saw it, and on one that is opened later.
+	b.goTo("#/q/orders")
+	b.until("it is the last hour again, and some seconds", `(([first, , , fourth]) => fourth && Date.parse(first) - Date.parse(fourth) < 3500)([...document.querySelectorAll(".numbers tbody time")].map((e) => e.dateTime)) && document.querySelectorAll(".numbers tbody tr").length < 100`)
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("Not connected for") // two ticks are missing
+	if _, err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const mark = `document.querySelectorAll(".plot canvas").length === 2 && (([line, mark]) => mark.length && mark.at(-1) - mark[0] < 4 && line.some((x) => x > mark.at(-1)) && %[1]s)(` + marked + `)`
+	for chart := range 2 {
+		b.until("the chart has a line, a gap with a mark, and a line", fmt.Sprintf(mark, `line.some((x) => x < mark[0]) && !line.some((x) => mark[0] - 4 < x && x < mark.at(-1) + 4)`, chart))
+	}
+	b.shoot("restarted")
+	knows("orders", 3)
+	b.do(chromedp.Reload())
+	b.click("summary", "The numbers as a table")
+	for chart := range 2 {
+		b.until("the chart has nothing before the mark", fmt.Sprintf(mark, `!line.some((x) => x < mark[0])`, chart))
+	}
+	var series struct{ Since time.Time }
+	s.ask("/v1/series?queues=orders", nil, &series)
+	b.until("the table has minutes since the restart, and a gap before", fmt.Sprintf(`((of) => of(true).some((r) => !r.innerText.includes("–")) && of(false).length > 1 && of(false).every((r) => r.innerText.match(/–/g)?.length === 6))(
+		(after) => [...document.querySelectorAll(".numbers tbody tr")].slice(10).filter((r) => (Date.parse(r.querySelector("time").dateTime) > %d) === after))`, series.Since.UnixMilli()))
 
 	if os.Getenv("TENAQ_SCREENSHOTS") != "" { // half a minute of a shop, for the README
 		shop := newShop(t, "--alarm-minute", "2s")
