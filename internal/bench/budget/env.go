@@ -17,14 +17,14 @@ import (
 
 // An env is what a line has: servers that end with it, and a progress line.
 type env struct {
-	short bool
-	scale float64
-
+	short    bool
+	scale    float64
 	own      *bench.Servers
 	endpoint bench.Endpoint // of the server that start has started
 	line     *cli.Progress
 	said     time.Time
-	queues   int
+	queues   int // made so far
+	more     int // how many times as many rounds the line takes; zero for one
 }
 
 func newEnv(c *Config, line *cli.Progress) *env {
@@ -85,7 +85,7 @@ func (e *env) count(full, short int64) int64 {
 }
 
 // rounds returns the number of rounds of a comparison.
-func (e *env) rounds() int { return int(e.choose(9, 3)) }
+func (e *env) rounds() int { return int(e.choose(9, 3)) * max(1, e.more) }
 
 // choose is count for numbers that --scale does not change.
 func (e *env) choose(full, short float64) float64 {
@@ -141,14 +141,8 @@ func (e *env) baseline(ctx context.Context, w bench.Work) (bench.Contender, erro
 func (e *env) compare(
 	ctx context.Context, first, second bench.Named, others ...bench.Named,
 ) (ratio float64, note string, err error) {
-	return e.compareIn(ctx, e.rounds(), append([]bench.Named{first, second}, others...)...)
-}
-
-// compareIn is compare with a number of rounds.
-func (e *env) compareIn(
-	ctx context.Context, rounds int, all ...bench.Named,
-) (ratio float64, note string, err error) {
-	results, err := bench.Compare(ctx, e.load(), rounds, e.tell, all...)
+	all := append([]bench.Named{first, second}, others...)
+	results, err := bench.Compare(ctx, e.load(), e.rounds(), e.tell, all...)
 	if err != nil {
 		return 0, "", err
 	}

@@ -42,7 +42,9 @@ export async function request(path: string, query?: Query, init: RequestInit = {
   let problem: Partial<Problem> = {};
   try {
     problem = await response.json();
-  } catch { /* a proxy answered */ }
+  } catch (e) {
+    if (init.signal?.aborted) throw e; // else a proxy answered
+  }
   const text = problem.message ?? `The server answered ${response.status}: reload the page.`;
   if (response.status === 401 || /^(Missing|Proxy)/.test(problem.code ?? "")) signedOut(text);
   throw new Failed(response.status, problem.code ?? "", text);
