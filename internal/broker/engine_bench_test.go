@@ -329,7 +329,7 @@ func BenchmarkEngineAgain(b *testing.B) {
 }
 
 // BenchmarkEngineSearch measures how long a search takes for each message of a backlog, of which
-// none has what it looks for: by a text of its body, an attribute, a group and the time of its send.
+// none has what it looks for: a text in its body, an attribute, a group, or the time of its send.
 func BenchmarkEngineSearch(b *testing.B) {
 	const waiting = 200_000
 	x := newEngineBench(b)

@@ -160,16 +160,19 @@ func (e *Engine) contentOf(q *queue, m *message) []byte {
 	}
 	k := row.SeqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, ok := e.rows.get(k)
-	if ok {
-		_, value, ok = row.DecodeMeta(m.Seq, value)
-	}
 	if !ok {
 		e.rows.damaged("message", k)
 	}
-	if m.Flags&row.FlagInline == 0 {
-		return e.contentApart(q, m.Seq)
+	_, content := e.decodeWhole(q, k, value)
+	return content
+}
+
+// decodeWhole reads a message row, and the row of its content if that is not inline.
+func (e *Engine) decodeWhole(q *queue, k, value []byte) (m row.Meta, content []byte) {
+	if m, content = e.decodeMessage(k, value); m.Flags&row.FlagInline == 0 {
+		content = e.contentApart(q, m.Seq)
 	}
-	return value
+	return m, content
 }
 
 // contentApart reads the content of a message that has a row of its own.

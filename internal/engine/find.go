@@ -59,7 +59,7 @@ func (e *Engine) placesOf(id MessageID) (places []row.Place) {
 // another account.
 func (e *Engine) queueAt(op *Find, at row.Place) *queue {
 	for k, v := range e.rowOf(row.SeqKey(at.Space, row.KindMessage, at.Seq)) {
-		m := e.decodeMeta(k, v)
+		m, _ := e.decodeMessage(k, v)
 		if m.ID != op.ID && m.Lineage != op.ID {
 			return nil // the id was made elsewhere, or the message moved on
 		}

@@ -78,16 +78,9 @@ func (e *Engine) prepareEnd(q *queue, m *message) {
 	if !ok {
 		e.rows.damaged("message", k)
 	}
-	meta, content, ok := row.DecodeMeta(m.Seq, value)
-	if ok && meta.Flags&row.FlagInline == 0 {
-		k = row.SeqKey(q.row.Space, row.KindContent, m.Seq)
-		content, ok = e.rows.get(k)
-	}
-	if !ok {
-		e.rows.damaged("message", k)
-	}
-	m.Meta, m.hasMeta = meta, true
-	m.remains = &remains{value, content}
+	m.remains = &remains{row: value}
+	m.Meta, m.remains.content = e.decodeWhole(q, k, value)
+	m.hasMeta = true
 }
 
 // record writes the outcome of a message that is about to be removed.

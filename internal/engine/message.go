@@ -48,8 +48,3 @@ func (e *Engine) decodeMessage(k, v []byte) (m row.Meta, inline []byte) {
 	}
 	return m, inline
 }
-
-func (e *Engine) decodeMeta(k, v []byte) row.Meta {
-	m, _ := e.decodeMessage(k, v)
-	return m
-}

@@ -122,7 +122,7 @@ func (op *PeekGroups) show(e *Engine, q *queue, name string, stored *row.Group) 
 	}
 	k := row.SeqKey(q.row.Space, row.KindMessage, seq)
 	value, _ := e.rows.get(k) // without a row it is damaged
-	m := e.decodeMeta(k, value)
+	m, _ := e.decodeMessage(k, value)
 	found.First = q.show(&m, &v)
 	op.Groups = append(op.Groups, found)
 }
@@ -132,7 +132,7 @@ func (e *Engine) holder(s row.Slot) (h Holder) {
 	h.Queue, _ = read(&e.rows, "owner", row.OwnerKey(s.Space), row.DecodeOwner)
 	k := row.SeqKey(s.Space, row.KindMessage, s.Seq)
 	if value, ok := e.rows.get(k); ok {
-		m := e.decodeMeta(k, value)
+		m, _ := e.decodeMessage(k, value)
 		h.ID, h.Lineage = m.ID, m.Lineage
 	}
 	return h

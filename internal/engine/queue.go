@@ -267,7 +267,8 @@ func (e *Engine) needMeta(q *queue, m *message) {
 	}
 	k := e.rows.seqKey(q.row.Space, row.KindMessage, m.Seq)
 	value, _ := e.rows.get(k) // without a row it is damaged
-	m.Meta, m.hasMeta = e.decodeMeta(k, value), true
+	m.Meta, _ = e.decodeMessage(k, value)
+	m.hasMeta = true
 }
 
 // trim brings the windows back to their size after a turn and forgets the messages that went.

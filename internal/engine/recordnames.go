@@ -27,10 +27,6 @@ type recordNames struct {
 // million records.
 const recordNamesBytes = 8 << 20
 
-func newRecordNames() recordNames {
-	return recordNames{rest: row.RecordSpan().Lo, most: recordNamesBytes}
-}
-
 // lack reports whether it is known that there is no record with a name, not even an expired one.
 func (s *recordNames) lack(n row.RecordName) bool {
 	switch {

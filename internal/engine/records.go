@@ -60,7 +60,7 @@ func (e *Engine) loadRecords() {
 	r := &e.records
 	r.Records, _ = read(&e.rows, "records", row.RecordsKey(), row.DecodeRecords)
 	r.recent, r.next = make(map[row.RecordName]*row.Record), row.MaxTime
-	r.names = newRecordNames()
+	r.names = recordNames{rest: row.RecordSpan().Lo, most: recordNamesBytes}
 	span := row.ExpirySpan(r.Swept)
 	for k := range e.rows.store.Scan(span.Lo, span.Hi) {
 		at, _, ok := row.ExpiryOf(k)

@@ -282,7 +282,7 @@ func (r *replaying) live(lineage row.MessageID) bool {
 		if !ok {
 			continue
 		}
-		m := e.decodeMeta(k, value)
+		m, _ := e.decodeMessage(k, value)
 		if row.MessageID(m.Lineage) != lineage {
 			continue // the id was made elsewhere
 		}

@@ -97,7 +97,8 @@ func (op *TagQueue) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	if setsHistory(op.Tags) && !e.ready(q) {
+	keeps := func(t Tag) bool { return t.Key == extension.History }
+	if slices.ContainsFunc(op.Tags, keeps) && !e.ready(q) {
 		return ErrAgain // what has expired before ends by the tags as they were [HIST-1]
 	}
 	return e.retag(q, tags)
@@ -119,10 +120,6 @@ func (e *Engine) retag(q *queue, tags []Tag) *Error {
 	e.reschedule(q.name, old, tags)
 	e.writeRow(q)
 	return nil
-}
-
-func setsHistory(tags []Tag) bool {
-	return slices.ContainsFunc(tags, func(t Tag) bool { return t.Key == extension.History })
 }
 
 // UntagQueue removes tags. Removing one that is not there succeeds. [TAG-5]

@@ -128,12 +128,6 @@ func (e *Engine) selectFrom(
 	return s
 }
 
-// ofContent reports whether the walk may need the content of a message.
-func (s *selection) ofContent() bool {
-	return s.contents || s.sources || s.filter.Source != "" || s.filter.OfContent() ||
-		s.filter.OfReason()
-}
-
 // A storedMessage is what a message row holds.
 type storedMessage struct {
 	row.Meta
@@ -143,7 +137,8 @@ type storedMessage struct {
 // read reads messages with lo <= seq < hi into the page, and reports whether these are all.
 func (s *selection) read(lo, hi uint64) (all bool) {
 	s.page, s.inline = slices.Grow(s.page[:0], taskPage), s.inline[:0]
-	keeps := s.ofContent()
+	keeps := s.contents || s.sources || s.filter.Source != "" || s.filter.OfContent() ||
+		s.filter.OfReason()
 	for m, inline := range s.e.metas(s.q, lo, hi) {
 		if len(s.page) == taskPage {
 			return false

@@ -94,7 +94,7 @@ func serve(ctx context.Context, a *cli.App, c *settings.Configuration) error {
 		}
 	}
 	if c.File != nil && len(c.File.Stores) > 0 {
-		stores := newClaimStores(c.File.Stores)
+		stores := &claimStores{list: c.File.Stores, open: make(map[string]*cli.RecordStore)}
 		defer stores.close()
 		c.Stores = stores
 	}

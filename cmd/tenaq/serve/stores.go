@@ -21,10 +21,6 @@ type claimStores struct {
 	open map[string]*cli.RecordStore
 }
 
-func newClaimStores(list []settings.ClaimStore) *claimStores {
-	return &claimStores{list: list, open: make(map[string]*cli.RecordStore)}
-}
-
 func (s *claimStores) Stores() (shown []v1.ClaimStore) {
 	for i := range s.list {
 		address := s.list[i].RecordsAddress()

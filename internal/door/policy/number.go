@@ -63,12 +63,10 @@ func parseDate(text string) (decimal string, ok bool) {
 	return decimal, true
 }
 
-func isLeap(year int) bool { return year%4 == 0 && (year%100 != 0 || year%400 == 0) }
-
 func daysIn(year, month int) int {
 	switch month {
 	case 2:
-		if isLeap(year) {
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
 			return 29
 		}
 		return 28
