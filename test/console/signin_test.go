@@ -198,6 +198,47 @@ func TestOtherPort(t *testing.T) {
 	b.sees("The session has ended")
 }
 
+// Two servers on one host are two consoles: a browser that has signed in to both keeps both
+// sessions, one ends without the other, and neither server takes that of the other. [CONSOLE-11]
+func TestTwoServers(t *testing.T) {
+	t.Parallel()
+	one, _ := keyed(t, opsKey(`"*"`))
+	two, _ := keyed(t, opsKey(`"*"`))
+	b := one.open(t, "#/health")
+	b.signIn(opsID, opsSecret)
+	b.sees("commits reach the disk")
+	other := b.beside()
+	other.origin = two.URL()
+	other.visit(two.URL() + "/console/#/health")
+	other.sees("This server requires an access key") // though the browser sends it the cookie of the first
+	other.signIn(opsID, opsSecret)
+	other.sees("commits reach the disk")
+	const proof = `localStorage.getItem("tenaq.proof")`
+	session := func(of *tab, proof string) string {
+		return eval[string](of, fmt.Sprintf(`fetch("../v1/session", {headers: {"Tenaq-Session": %s}}).then((r) => r.status + "")`, proof))
+	}
+	first, second := quoted(eval[string](b, proof)), quoted(eval[string](other, proof))
+	for _, ask := range []struct {
+		of          *tab
+		proof, want string
+	}{{b, first, "200"}, {other, second, "200"}, {b, second, "401"}, {other, first, "401"}} {
+		if got := session(ask.of, ask.proof); got != ask.want {
+			t.Errorf("a server answers %s to a session, want %s", got, ask.want)
+		}
+	}
+	b.click(".account summary", "ops")
+	b.click(".account .menu button", "Sign out")
+	b.sees("You have signed out")
+	if got := session(b, first); got != "401" {
+		t.Errorf("after the sign-out the first server answers %s", got)
+	}
+	other.do(chromedp.Reload())
+	other.sees("commits reach the disk")
+	if got := session(other, second); got != "200" {
+		t.Errorf("after a sign-out from the first server the second one answers %s", got)
+	}
+}
+
 func setCookie(ctx context.Context, name, value, url string) error {
 	_, err := chromedp.Call(ctx, network.SetCookie, network.SetCookieParams{Name: name, Value: value, URL: url, HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict})
 	return err
