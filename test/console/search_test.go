@@ -194,6 +194,25 @@ func TestMessage(t *testing.T) {
 	b.sees("1 of 17 messages loaded")
 	b.click("button", "Search the bodies of the whole queue")
 	b.sees("1 message of the queue has this text")
+	// a link stays right when its message moves, and says so when it is gone [ID-9]
+	s.create("late-dlq", nil, nil)
+	s.create("late", object{"RedrivePolicy": redriveTo("late-dlq", 3)}, nil)
+	id := s.send("late", `{"order": 17}`, nil)
+	b.goTo("#/m/" + id)
+	in := func(queue string) {
+		t.Helper()
+		b.until("the message is in "+queue, fmt.Sprintf(`document.querySelector(".facts a[href='#/q/%s']") && document.querySelector(".message pre").innerText.includes('"order": 17')`, queue))
+	}
+	in("late")
+	s.nack("late", s.receive("late", nil)[0].ReceiptHandle, "poison", "CardDeclined", "card declined")
+	s.receive("late", nil) // moves what is poison
+	b.do(chromedp.Reload())
+	in("late-dlq")
+	b.sees("Why it failed")
+	s.ask("DeleteMessage", object{"QueueUrl": s.url("late-dlq"), "ReceiptHandle": s.receive("late-dlq", nil)[0].ReceiptHandle}, nil)
+	b.do(chromedp.Reload())
+	b.sees("No queue has this message now")
+	b.until("its body is not shown", `!document.querySelector(".message")`)
 }
 
 // A message is shown in each of its states, in the list and by itself, and the list is filtered by
