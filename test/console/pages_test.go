@@ -221,18 +221,37 @@ func (s *server) state() string {
 	return text.String()
 }
 
-// A server without queues says how to begin.
+// A server without queues says how to begin. From there, five clicks make a queue and show a first
+// message in it. One that a program has sent is three clicks away.
 func TestFirstUse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	b := s.open(t, "")
 	b.sees("There is no queue yet")
 	b.judged("empty")
-	s.create("orders", nil, nil)
-	s.send("orders", `{"id": 1}`, nil)
-	b.click("button", "Refresh")
-	b.click("a[data-row]", "orders") // one
-	b.click(".tabs a", "Messages")   // two
-	b.click("a[data-row]", "")       // three
-	b.until("the body is there", `document.querySelector(".message pre")?.innerText.includes('"id": 1')`)
+	eval[bool](b, `(window.clicks = 0, addEventListener("click", () => window.clicks++, true), true)`)
+	shows := func(clicks int, body string) {
+		t.Helper()
+		b.until("the body is there", fmt.Sprintf(`document.querySelector(".message pre")?.innerText.includes(%s)`, quoted(body)))
+		if got := eval[int](b, "window.clicks"); got != clicks {
+			t.Errorf("%s was shown after %d clicks, want %d", body, got, clicks)
+		}
+		eval[bool](b, "(window.clicks = 0, true)")
+	}
+	b.asks("button.primary", "Create a queue", "Create a queue")
+	b.fill("Name", "orders")
+	b.submit()
+	b.asks("button", "Send a message", "Send a message to orders")
+	b.fill("Body", `{"id": 1}`)
+	b.submit()
+	b.click(".toast a", "Show the message")
+	shows(5, `"id": 1`)
+
+	s.create("mails", nil, nil)
+	s.send("mails", `{"id": 2}`, nil)
+	b.goTo("#/")
+	b.click("a[data-row]", "mails")
+	b.click(".tabs a", "Messages")
+	b.click("a[data-row]", "")
+	shows(3, `"id": 2`)
 }
