@@ -88,7 +88,7 @@ function Banner() {
 
 function Connection() {
   const state = lost.value ? ["bad", "not connected"] : paused.value ? ["idle", "paused"] : streaming.value ? ["good", "live"] : polling.value ? ["idle", "polling"] : ["idle", "connecting"];
-  return <span class={"connection " + state[0]} title={polling.value ? "There is no live stream, so the page asks every few seconds" : latest.value ? "latest numbers: " + clock(latest.value.at) : ""}><span aria-hidden="true">●</span> {state[1]}</span>;
+  return <span class={"connection " + state[0]} title={latest.value && !polling.value ? "latest numbers: " + clock(latest.value.at) : ""}><span aria-hidden="true">●</span> {state[1]}</span>;
 }
 
 // Account names the key that the page uses, so that a foreign session is noticed.
