@@ -19,13 +19,22 @@ var history = map[string]string{"tenaq:history": "1d"}
 // messages as it says. [TASK-1, TASK-4, TASK-6, TASK-9, TASK-12, TASK-14, TASK-17]
 //
 // Three queues are loaded with messages of ten kinds. Operators take them from one to another while
-// two workers receive some, and the server is killed until it has died often enough.
+// two workers receive some, and the server is killed until it has died often enough. The long form
+// has four servers, because operators delete a message now and then, and would leave none.
 func TestKillTasks(t *testing.T) {
 	t.Parallel()
-	const grace = time.Second
 	seed := proof.Seed(t)
+	for i := range proof.Count(1, 1, 1, 4) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			killTasks(t, seed+uint64(i), proof.Count(2, 10, 30, 250))
+		})
+	}
+}
+
+func killTasks(t *testing.T, seed uint64, n int) {
+	const grace = time.Second
 	r := newRig(t, grace)
-	n := proof.Count(2, 10, 30, 1_000)
 	var urls []string
 	for _, name := range []string{"orders", "broken", "parked"} {
 		url, _ := r.queue(name, nil)
