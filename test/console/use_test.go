@@ -69,6 +69,62 @@ func TestKeyboard(t *testing.T) {
 	b.until("Tab goes on", `document.activeElement !== document.body`)
 }
 
+// What each user comes for is three clicks away at most. A key counts as a click.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, "--config", redriving(t)).shopOf()
+	s.create("orders-parking", nil, nil)
+	s.fails("order-42", "{}")
+	b := s.open(t, "")
+	b.sees("invoices.fifo")
+	eval[bool](b, `(window.clicks = 0, ["click", "keydown"].forEach((what) => addEventListener(what, () => window.clicks++, true)), true)`)
+	for _, job := range []struct {
+		name   string
+		clicks int
+		do     func()
+	}{
+		{"why messages fail", 1, func() {
+			b.click("a.dead", "10 dead letters")
+			b.sees("CardDeclined")
+		}},
+		{"what happened to a piece of work", 2, func() {
+			b.press("/")
+			b.until("the search has the focus", `document.activeElement.id === "search"`)
+			eval[bool](b, `(document.activeElement.value = "order-42", true)`)
+			b.press("\r")
+			b.sees("Life of order-42")
+		}},
+		{"what is worked on", 2, func() {
+			b.click("button.sort", "In flight")
+			b.until("it is sorted", `document.querySelector("a[data-row]")?.innerText === "orders"`)
+			b.click("a[data-row]", "orders")
+			b.sees("Send a message")
+		}},
+		{"stop sending dead letters back", 2, func() {
+			b.click("nav a", "Redrivers")
+			b.click(".alarmbox:last-child button", "Pause")
+			b.sees("Resume")
+		}},
+		{"what a message carries", 3, func() {
+			b.click("a[data-row]", "mails")
+			b.click(".tabs a", "Messages")
+			b.click("a[data-row]", "")
+			b.sees("Dear customer")
+		}},
+	} {
+		b.goTo("#/")
+		b.sees("invoices.fifo")
+		eval[bool](b, "(window.clicks = 0, true)")
+		job.do()
+		if got := eval[int](b, "window.clicks"); got != job.clicks {
+			t.Errorf("%s: %d clicks, want %d", job.name, got, job.clicks)
+		}
+	}
+	if got := s.paused("orders-dlq"); got == "" {
+		t.Error("the redriver is not paused")
+	}
+}
+
 // A page with charts has the most scripts. Their bounds, and those of all files, are in the tests
 // of internal/console/build.
 func TestScripts(t *testing.T) {
