@@ -48,6 +48,13 @@ func (b *tab) harmless(where string) {
 	b.content()
 }
 
+var unseen = regexp.MustCompile(`[\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f}\x{feff}\r]`)
+
+// shownAs is a text as the console shows it.
+func shownAs(text string) string {
+	return unseen.ReplaceAllStringFunc(text, func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
+}
+
 // The content of a message stays text, wherever the console shows it: nothing runs, nothing is
 // loaded, nothing becomes a link. [CONSOLE-6]
 func TestHostile(t *testing.T) {
@@ -106,9 +113,8 @@ func TestHostile(t *testing.T) {
 		all[id] = [document.querySelector(".message pre").textContent, [...document.querySelectorAll(".message .value")].map((e) => e.textContent).join("|"), document.querySelector("p.why")?.textContent ?? ""];
 	} return all })()`, must(json.Marshal(ids))))
 	b.harmless("the messages")
-	unseen := regexp.MustCompile(`[\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2060}-\x{206f}\x{feff}\r]`)
 	for id, line := range bodies {
-		want := unseen.ReplaceAllStringFunc(line, func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
+		want := shownAs(line)
 		if got := shown[id]; got[0] != want || got[1] != want+"|"+want || !strings.Contains(got[2], want) {
 			t.Errorf("%q is shown as %q", line, got)
 		}
@@ -128,6 +134,26 @@ func TestHostile(t *testing.T) {
 	if _, err := os.Stat("pwned"); err == nil {
 		t.Error("a copied command ran a part of a name")
 	}
+}
+
+// So do the reasons of silences. [CONSOLE-6]
+func TestHostileSilences(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	lines := corpus(t)
+	for i, line := range lines {
+		s.ask("/v1/alarms/silence", object{"match": fmt.Sprintf("hostile-%d/*", i), "for": "1h", "reason": line}, nil)
+	}
+	b := s.open(t, "#/alarms")
+	const reasons = `[...document.querySelectorAll("main table")].find((e) => e.caption.textContent === "Silences")?.querySelectorAll("td[data-name=Reason]")`
+	b.until("all silences are there", fmt.Sprintf("%s?.length === %d", reasons, len(lines)))
+	says := eval[[]string](b, "[..."+reasons+"].map((e) => e.textContent)")
+	for _, line := range lines {
+		if want := shownAs(line); !slices.Contains(says, want) {
+			t.Errorf("the reason %q of a silence is not shown as %q", line, want)
+		}
+	}
+	b.harmless("the silences")
 }
 
 func must[T any](v T, err error) T {
