@@ -270,7 +270,7 @@ func TestStates(t *testing.T) {
 }
 
 // Of very many groups of a FIFO queue the one that is locked is first, whatever its name and age.
-// The page has a part of the list, and goes on with the next.
+// The page shows a part of the list and continues with the next.
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
