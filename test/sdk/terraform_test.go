@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"tenaq/internal/work/group"
 )
 
 // plugins returns a directory with the AWS provider of Terraform: the one that has
@@ -80,7 +82,7 @@ func (r *terraform) output(args ...string) (int, string) {
 	defer cancel()
 	args = append([]string{"-chdir=" + r.dir, args[0], "-input=false", "-no-color"}, args[1:]...)
 	cmd := exec.CommandContext(ctx, "terraform", args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	group.Lead(cmd) // with the processes of its provider
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE="+os.DevNull,
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
