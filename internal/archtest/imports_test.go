@@ -254,7 +254,7 @@ var may = map[string][]string{
 
 	// Programs against the built binary. They use the front door.
 	"test/...": {
-		"internal/testing/audit", "internal/testing/audit/load", "internal/bench", "internal/child", "internal/cluster", "internal/testing/faultproxy", "internal/server", "internal/work/extension", "internal/work/v1client",
+		"internal/testing/audit", "internal/testing/audit/load", "internal/bench", "internal/child", "internal/cluster", "internal/testing/faultproxy", "internal/server", "internal/work/extension", "internal/work/group", "internal/work/v1client",
 		"claims", "claims/pgclaims", "outbox", "outbox/...", "producer", "records/...", "worker", "worker/pipe",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/jackc/pgx/v5/...", "modernc.org/sqlite",
 		"golang.org/x/sync/...", "pgregory.net/rapid",

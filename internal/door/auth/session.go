@@ -254,7 +254,7 @@ func (d *Door) NewSession(
 	var same []*session
 	for at, other := range s.all { // order does not matter: the result is sorted
 		switch {
-		case !d.lives(other, now):
+		case d.keyOf(other, now) == nil:
 			delete(s.all, at)
 		case other.key.ID == who.key.ID:
 			same = append(same, other)
@@ -281,13 +281,17 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// lives reports whether a session has not ended: not by time, and not with its key. [CONSOLE-13]
-func (d *Door) lives(s *session, now time.Time) bool {
+// keyOf returns the key that a session stands for, as it is now; nil if the session has ended, by
+// time or with its key. [CONSOLE-13]
+func (d *Door) keyOf(s *session, now time.Time) *credentials.Key {
 	key := d.cfg.Credentials.Find(s.key.ID)
-	return key != nil && key.Account == s.key.Account &&
+	if key != nil && key.Account == s.key.Account &&
 		key.Secret.Reveal() == s.key.Secret.Reveal() &&
 		key.Token.Reveal() == s.key.Token.Reveal() && !expired(key, now) &&
-		now.Before(s.ends) && now.Sub(s.used) < SessionIdle
+		now.Before(s.ends) && now.Sub(s.used) < SessionIdle {
+		return key
+	}
+	return nil
 }
 
 // verifySession makes the principal of a request of a session.
@@ -296,17 +300,17 @@ func (d *Door) verifySession(claimed *session) (Principal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.all[claimed.cookie]
-	switch {
-	case found == nil:
+	if found == nil {
 		return Principal{}, errSession
-	case !d.lives(found, now):
+	}
+	key := d.keyOf(found, now)
+	if key == nil {
 		delete(s.all, found.cookie)
-		return Principal{}, errSession
-	case subtle.ConstantTimeCompare(found.proof[:], claimed.proof[:]) != 1:
+	}
+	if key == nil || subtle.ConstantTimeCompare(found.proof[:], claimed.proof[:]) != 1 {
 		return Principal{}, errSession
 	}
 	found.used = now
-	key := d.cfg.Credentials.Find(found.key.ID)
 	return Principal{account: key.Account, id: key.UserID(), region: d.cfg.Region, key: key,
 		session: found, ends: found.ends}, nil
 }
