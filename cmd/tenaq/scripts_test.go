@@ -122,7 +122,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	args = append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", ts.MkAbs("data")}, args...)
 	cmd := exec.Command(program, args...)
 	cmd.Dir = ts.Getenv("WORK")
-	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), raceEnv} // nobody's TENAQ_ variables
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), raceEnv} // without TENAQ_ variables
 	log, err := os.Create(filepath.Join(cmd.Dir, "server.log"))
 	ts.Check(err)
 	defer log.Close()

@@ -347,8 +347,8 @@ func placeOf(may map[string][]string, dir string) ([]string, bool) {
 }
 
 // local returns an import path without its quotes, and from the root of the module if it is in it.
-// The standard library's own internal packages cannot be meant by what remains: nobody else may
-// import them.
+// The standard library's own internal packages cannot be meant by what remains: no other code
+// may import them.
 func (t *tree) local(quoted string) string {
 	p, err := strconv.Unquote(quoted)
 	if err != nil {

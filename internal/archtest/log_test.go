@@ -86,7 +86,7 @@ func logRule(t *tree) (problems []string) {
 			page = string(f.text)
 		}
 	}
-	said := make(map[string]bool) // whether somebody writes it
+	said := make(map[string]bool) // whether the program writes it
 	for _, row := range logRow.FindAllStringSubmatch(page, -1) {
 		said[row[0]] = false
 	}

@@ -302,7 +302,7 @@ func f(m table, s []int, seq func(func(int) bool)) (keys []string) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	// Order does not matter: whoever reads s adds it up,
+	// Order does not matter: readers of s add it up,
 	// and a sum is the same in any order.
 	for _, n := range m {
 		s = append(s, n)

@@ -21,7 +21,7 @@ const (
 // broker time in it. Times of the broker are since the Unix epoch.
 //
 // Real time is the bubble's. The wall clock is real time and an offset, which changes only when
-// somebody sets it. Broker time is real time and a distance, which the rules leave little choice:
+// it is set. Broker time is real time and a distance, which the rules leave little choice:
 //
 //   - At the start broker time is the wall clock's, or the last stamp's where that is later.
 //     [CLOCK-9]
@@ -32,7 +32,7 @@ const (
 // before it then counts as time after the step, which is what a step leaves in doubt; it is doubled
 // because the broker may have moved in the one direction instead of in the other. So whatever
 // happened between two moments of real time, the judge knows the broker time of it to within two
-// bounds, and they are a millisecond apart until somebody sets the clock.
+// bounds, and they are a millisecond apart until the clock is set.
 //
 // What can be said for certain is then said in broker time, at the earliest and at the latest: no
 // timeout, delay, retention or deduplication window is shorter than it, and none ends because the
@@ -192,7 +192,7 @@ type counted struct {
 	messages int
 }
 
-// A queue counts at least the messages that are surely there: those that were sent, that nobody has
+// A queue counts at least the messages that are surely there: those that were sent, that no client has
 // tried to delete, and that cannot have expired. So what is removed too early is missed at once,
 // and not only if it would have been there at the end.
 // [ATTR-42, ATTR-43, CLOCK-4, CLOCK-6, CLOCK-7]

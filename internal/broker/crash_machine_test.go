@@ -32,7 +32,7 @@ const (
 	fateWork  fate = iota // while clients work
 	fateStart             // while the store is opened or the broker starts, or right after it; no client gets to work
 	fateStop              // while the broker is asked to stop, or right after all is closed
-	fateNone              // not before somebody pulls the plug
+	fateNone              // not before the power is cut
 )
 
 // A machine is a disk, from the moment when the machine is switched on until the power is cut.
@@ -93,8 +93,8 @@ func (m *machine) cut() {
 	close(m.off)
 }
 
-// isOff says that the power has been cut. Whatever still runs then works on a disk that no one will
-// read.
+// isOff says that the power has been cut. Whatever still runs then works on a disk that is never
+// read again.
 func (m *machine) isOff() bool { return m.sim.history.off() }
 
 // open opens the store on the machine's disk.

@@ -124,7 +124,7 @@ func (s *simulation) broken() bool {
 }
 
 // fate chooses when the power is cut next. In one case of four it comes and goes a few times before
-// anybody gets to work.
+// any work begins.
 func (s *simulation) fate() fate {
 	if s.chain > 0 {
 		s.chain--
@@ -317,7 +317,7 @@ func (s *simulation) checkSettings(r *rig) {
 		if value < h.tag.answered || value > h.tag.attempted {
 			s.complain("the tag is %d after a crash, want %d to %d", value, h.tag.answered, h.tag.attempted)
 		}
-		h.tag.answered = value // whoever has seen it will see it again
+		h.tag.answered = value // a client that has seen it will see it again
 		for name, created := range h.created {
 			if created.answered && !slices.Contains(listed, named(name)) {
 				s.complain("queue %s was answered and is not there", name)

@@ -176,7 +176,7 @@ func BenchmarkEngineLives(b *testing.B) {
 	}
 }
 
-// BenchmarkEngineWatched measures deletes on a queue that nobody watches and on one whose handling
+// BenchmarkEngineWatched measures deletes on a queue that is not watched and on one whose handling
 // times are watched, in turns of the two. The ratio is that of their medians.
 func BenchmarkEngineWatched(b *testing.B) {
 	x := newEngineBench(b)

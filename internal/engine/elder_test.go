@@ -101,7 +101,7 @@ func TestStoreWithoutElders(t *testing.T) {
 	apply(&DeleteMessage{Queue: q, Handle: handles[0]})
 	receive(q, 10)
 	want(q, 2, 10)
-	want(dead, 1, 1010) // whoever moves it knows it
+	want(dead, 1, 1010) // the move knows it
 	now += 7
 	move()
 	want(q, 3, 1017)

@@ -27,7 +27,7 @@ func TestPace(t *testing.T) {
 		{63 * time.Minute, 110, true, drainRate{}},                      // a new window begins
 		{65 * time.Minute, 150, true, drainRate{40, 2 * time.Minute}},   //
 		{130 * time.Minute, 150, true, drainRate{}},                     //
-		{135 * time.Minute, 3, true, drainRate{}},                       // somebody deleted the state
+		{135 * time.Minute, 3, true, drainRate{}},                       // the state was deleted
 		{140 * time.Minute, 13, true, drainRate{10, 5 * time.Minute}},   //
 	} {
 		s := redrive.State{Successes: step.ended - 1, Parked: 1}

@@ -250,7 +250,7 @@ func TestMetricsWithoutWriter(t *testing.T) {
 	defer cancel()
 	time.Sleep(10 * time.Millisecond)
 	var text strings.Builder
-	if err := s.read(ctx).writeTo(&text); err != nil { // nobody runs the broker
+	if err := s.read(ctx).writeTo(&text); err != nil { // the broker does not run
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "tenaq_writer_answers 0\n") || strings.Contains(text.String(), "\ntenaq_queues ") {

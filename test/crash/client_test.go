@@ -71,7 +71,7 @@ func (c clientSpec) run() error {
 	defer cancel(nil)
 	told := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // however it ends, nobody is there any more
+		_, _ = io.Copy(io.Discard, os.Stdin) // however it ends, the parent is gone
 		close(told)
 		time.AfterFunc(clientMax, func() { cancel(fmt.Errorf("not done %v after it was told to stop", clientMax)) })
 	}()

@@ -58,7 +58,7 @@ func TestDiskRefusesWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	there, _ := strconv.Atoi(got.Attributes["ApproximateNumberOfMessages"])
-	// The send that failed may have been stored: nobody promised anything about it.
+	// The send that failed may have been stored: no answer promised anything about it.
 	if sent == 0 || there < sent || there > sent+1 {
 		t.Errorf("%d messages are there, %d were acknowledged", there, sent)
 	}

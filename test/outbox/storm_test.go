@@ -60,7 +60,7 @@ type storm struct {
 	mu         sync.Mutex
 	rolledBack map[string]bool
 	got        map[string][]order // by queue, in the order of receipt
-	doubts     int                // writes of which nobody knows the end
+	doubts     int                // writes whose outcome is unknown
 }
 
 // Committed rows are sent in the order of their commits, and rows that were rolled back never are,

@@ -20,7 +20,7 @@ const (
 	sick     kind = "sick"     // it always fails
 	poison   kind = "poison"   // it is poison
 	stubborn kind = "stubborn" // its handler does not look at its context for some time
-	hanging  kind = "hanging"  // its handler does not look at its context for longer than anybody waits
+	hanging  kind = "hanging"  // its handler ignores its context for longer than any caller waits
 	endless  kind = "endless"  // it takes longer than the test
 )
 

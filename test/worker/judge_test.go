@@ -141,7 +141,7 @@ func (o *oracle) judgeOrder(runs map[string][]*run, letters map[int][]letter, e 
 				over = r.ended
 			}
 		}
-		if over == 0 { // a dead letter, or one whose completion nobody was told of
+		if over == 0 { // a dead letter, or one whose completion was never reported
 			continue
 		}
 		if before := last[s.group]; before.over > first {

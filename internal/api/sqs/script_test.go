@@ -87,7 +87,7 @@ type script struct {
 	stores  [2]kv.Store
 	ids     sync.Map // of requests
 	waiting map[string]*waiter
-	as      string // whose key calls are signed with; empty for nobody's
+	as      string // whose key calls are signed with; empty for none
 }
 
 // A side is one of the two worlds.

@@ -57,7 +57,7 @@ func about(t *Took, want time.Duration) bool {
 }
 
 // Before a queue is watched, the bucket of its handling times is known. From then on they are
-// measured, until nobody has asked for ten minutes, and the newest replace older ones. [V1-22]
+// measured, until ten minutes after the last question, and the newest replace older ones. [V1-22]
 func TestHandling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

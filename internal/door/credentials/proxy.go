@@ -118,7 +118,7 @@ func (doc *document) completeProxy() error {
 	case p.peers == nil:
 		return doc.at(p.line, "proxy has no peers, so any client could name a user: add the addresses of the proxy")
 	case p.rules == nil:
-		return doc.at(p.line, `proxy has no rules, so it lets nobody in: add one such as {"user": "ann@example.com", "key": "TQOPS00001"}`)
+		return doc.at(p.line, `proxy has no rules, so it admits no user: add one such as {"user": "ann@example.com", "key": "TQOPS00001"}`)
 	}
 	for i := range p.rules {
 		r := &p.rules[i]

@@ -84,7 +84,7 @@ func TestProxyIsRefused(t *testing.T) {
 		proxyPeers + "," + proxyRules:  "4: proxy has no user-header",
 		proxyHeader + "," + proxyRules: "4: proxy has no peers, so any client could name a user: add the addresses",
 		proxyHeader + `, "peers": [], ` + proxyRules:                                            "4: proxy has no peers",
-		proxyHeader + "," + proxyPeers:                                                          "4: proxy has no rules, so it lets nobody in",
+		proxyHeader + "," + proxyPeers:                                                          "4: proxy has no rules, so it admits no user",
 		proxyHeader + "," + proxyPeers + `, "rules": []`:                                        "4: proxy has no rules",
 		proxyHeader + `, "groups-header": "X-FORWARDED-EMAIL",` + proxyPeers + "," + proxyRules: "4: user-header and groups-header are the same",
 		proxyHeader + "," + proxyPeers + "," + proxyRules:                                       "4: rules: proxy has no groups-header, so no user has the group on call",

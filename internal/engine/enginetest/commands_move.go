@@ -82,8 +82,8 @@ func showTask(t *engine.MoveTask) string {
 	return text
 }
 
-// moveCancel cancels a task, which is named by its alias. Any other text is a handle that nobody
-// was given.
+// moveCancel cancels a task, which is named by its alias. Any other text is a handle that was
+// never given out.
 func (p *Player) moveCancel(a *args, _ []string) (string, error) {
 	op := &engine.CancelMessageMoveTask{Account: a.account(), Handle: a.text("task")}
 	if err := a.done(); err != nil {

@@ -132,7 +132,7 @@ func (o *Outcome) Marks() []HistoryMark {
 }
 
 // A HistoryMark is the hash of something that an outcome is looked for by. Two things may have the
-// same mark, so whoever finds an outcome by it compares the outcome.
+// same mark, so a lookup by it compares the outcome as well.
 type HistoryMark [8]byte
 
 // What marks are made of.

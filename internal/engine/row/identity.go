@@ -12,7 +12,7 @@ import (
 // An id is a UUID of version 4. Of its 122 free bits, 58 are random, and 64 are the space and the
 // number of the message, masked by a keyed function of the random ones. So ids look random, and
 // tell nothing about queues and numbers to a reader without the key. Every id, also one that was
-// made elsewhere, names some place: whoever looks there compares the message with the id.
+// made elsewhere, names some place: a lookup there compares the message with the id.
 
 // How many bits of a place are in an id.
 const (

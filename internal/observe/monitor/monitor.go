@@ -232,7 +232,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		helping.Go(func() { r.run(ctx) })
 	}
 	m.watch(ctx)
-	helping.Wait() // not deferred: a panic is not to wait for anybody
+	helping.Wait() // not deferred: a panic must not wait
 	_ = m.save()   // it is in the log
 }
 

@@ -58,7 +58,7 @@ type Handling struct {
 }
 
 // Watch begins to watch a queue, which need not exist, or continues, and reports whether there is
-// room. Shown means that it is on somebody's screen now: then a queue that is on none makes room.
+// room. Shown means that a page shows it now: then a queue that no page shows makes room.
 func (all *Queues) Watch(account, name string, shown bool) bool {
 	now := time.Now()
 	all.mu.Lock()

@@ -7,7 +7,7 @@
 // repeats itself when its seed is the same. A request without a fault passes as it is, with its
 // Host header, so queue URLs lead back through the proxy and signatures stay valid. Long polls
 // pass, and end at the server when the client goes away. The proxy counts what it has done, and
-// shows every request to whoever wants to judge them.
+// shows every request to callers that judge them.
 //
 // It listens on loopback only, and answers are held in memory as a whole. It leaves to others what
 // clients make of it all.
