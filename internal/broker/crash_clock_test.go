@@ -192,9 +192,9 @@ type counted struct {
 	messages int
 }
 
-// A queue counts at least the messages that are surely there: those that were sent, that no client has
-// tried to delete, and that cannot have expired. So what is removed too early is missed at once,
-// and not only if it would have been there at the end.
+// A queue counts at least the messages that are surely there: those that were sent, that no call has
+// tried to delete, and that cannot have expired. So what is removed too early is missed at once, and
+// not only if it would have been there at the end.
 // [ATTR-42, ATTR-43, CLOCK-4, CLOCK-6, CLOCK-7]
 func (h *history) checkCount(c *counted) (problems []string) {
 	surely := 0

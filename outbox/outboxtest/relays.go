@@ -35,8 +35,8 @@ func (s *street) complain(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// Relays that work at once, beside those who write, and die now and then lose nothing, have no row
-// together, and keep the order of each stream.
+// Relays that work at once, beside programs that write, and die now and then lose nothing, never
+// share a row, and keep the order of each stream.
 func testRelays(e *env) {
 	s := &street{
 		committed: make(map[string][]string), places: make(map[string]int),

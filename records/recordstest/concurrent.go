@@ -76,8 +76,8 @@ func testOneWinner(e *env) {
 	}
 }
 
-// Everybody adds one, by reading and writing what was read plus one. Nothing is lost, and who only
-// looks never sees time run backwards.
+// Each writer adds one, by reading and writing what was read plus one. Nothing is lost, and readers
+// never see time run backwards.
 func testIncrements(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	e.put(stores[0], records.Write{Key: "n", Value: []byte("0")})

@@ -136,9 +136,9 @@ func TestClaimOutlivesTheWindow_FA12(t *testing.T) {
 	})
 }
 
-// Usual: the upload and the change of the status are two writes; after a crash in between the upload
-// is unknown, and the file is uploaded again over the first one. Ours: the place of the file is its
-// effect key, and is taken once.
+// Usual: the upload and the change of the status are two writes; after a crash in between, the file
+// is uploaded again over the first one. Ours: the place of the file is its effect key, and is taken
+// once.
 func TestCrashBetweenWriteAndRecord_FA15(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *place) {
 		ledger, err := claims.New(claims.Config{Store: p.store, Owner: "one who died"})

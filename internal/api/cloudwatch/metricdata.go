@@ -24,7 +24,7 @@ const (
 
 	// workMax bounds what expressions may cost: for each period, a step for each query and each
 	// letter of an expression. It is two weeks of minutes with expressions of 500 letters together.
-	// Of those who compute at the same time there are at most computations.
+	// At most computations requests compute at the same time.
 	workMax      = 10_000_000
 	computations = 4
 )

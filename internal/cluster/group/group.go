@@ -485,7 +485,7 @@ func (g *Group) await(f raft.Future) error {
 // A machine is the group as Raft's state machine.
 type machine Group
 
-// Apply applies a committed entry to the state. Its result is the error of the one who proposed it.
+// Apply applies a committed entry to the state. Its result is the error for the proposer.
 func (m *machine) Apply(l *raft.Log) any {
 	g := (*Group)(m)
 	if err := g.Err(); err != nil {

@@ -48,7 +48,7 @@ const signInPath = "/v1/session"
 // signInMax is how many bytes a sign-in may have.
 const signInMax = 4 << 10
 
-// sessions are those that there are, and who has failed to begin one.
+// sessions are the open ones, and the addresses and keys that have failed to begin one.
 type sessions struct {
 	mu    sync.Mutex
 	all   map[[sha256.Size]byte]*session // by the hash of the cookie
