@@ -192,8 +192,8 @@ type counted struct {
 	messages int
 }
 
-// A queue counts at least the messages that are surely there: those that were sent, that no call has
-// tried to delete, and that cannot have expired. So what is removed too early is missed at once, and
+// A queue counts at least the messages that are surely there: they were sent, no call has tried to
+// delete them, and they cannot have expired. So what is removed too early is missed at once, and
 // not only if it would have been there at the end.
 // [ATTR-42, ATTR-43, CLOCK-4, CLOCK-6, CLOCK-7]
 func (h *history) checkCount(c *counted) (problems []string) {
