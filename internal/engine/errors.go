@@ -43,6 +43,11 @@ func invalid(text string) *Error { return refuse(CodeInvalidParameter, text) }
 
 func errNoQueue() *Error { return refuse(CodeNoQueue, "The specified queue does not exist.") }
 
+// errGone is the refusal to do something with a message that is no longer in the queue.
+func errGone() *Error {
+	return refuse(CodeNoResource, "The message is gone: it was deleted, moved or has expired.")
+}
+
 // errMissing is the refusal of a request without a parameter it needs. [ERR-7]
 func errMissing(parameter string) *Error {
 	return refuse(CodeMissingParameter, "The request must contain the parameter "+parameter+".")

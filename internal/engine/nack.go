@@ -149,8 +149,7 @@ func (e *Engine) newest(q *queue, h *Handle) (*message, *Error) {
 	case err != nil:
 		return nil, err.ofHandleEntry(h)
 	case m == nil:
-		return nil, refuse(CodeNoResource,
-			"The message is gone: it was deleted, moved or has expired.")
+		return nil, errGone()
 	case m.Delivery.Generation != h.Generation:
 		return nil, refuse(CodeConflict,
 			"The message was received again, and only the newest receipt handle can end its "+

@@ -117,8 +117,7 @@ func (e *Engine) replaceable(q *queue, seq uint64, h *Handle) (*row.Meta, *Error
 		gates: make(map[string]gate)}
 	metas, _ := one.metas(seq, seq+1)
 	if len(metas) == 0 || metas[0].Expired(e.now, q.row.Attributes.Retention()) {
-		return nil, refuse(CodeNoResource, "The message is gone: it was deleted, moved or has "+
-			"expired. List the messages of the queue again.")
+		return nil, errGone()
 	}
 	one.take(metas)
 	if one.Messages[0].State == StateInFlight {

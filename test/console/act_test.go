@@ -363,6 +363,35 @@ func TestTwoDecide(t *testing.T) {
 	}
 }
 
+// Two people edit the same letter: the first edit takes its place, and the second is refused, keeps
+// what was written, and says what to do. [TASK-17, CONSOLE-15]
+func TestTwoEdit(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	before := s.depth("orders")
+	var tabs []*tab
+	for _, body := range []string{"first", "second"} {
+		b := s.open(t, "#/m/"+s.dead)
+		b.asks("button", "Edit and send", "Edit and send")
+		b.fill("Body", body)
+		b.fill("Queue", "mails")
+		tabs = append(tabs, b)
+	}
+	tabs[0].submit()
+	tabs[0].sees("the original is gone")
+	tabs[1].submit()
+	tabs[1].until("it is refused", `document.querySelector("dialog[open] .problem")?.innerText === "The message is gone: it was replaced, moved or deleted, or has expired. Find it by its lineage id, or list the messages of the queue again."`)
+	if status := eval[int](tabs[1], `performance.getEntriesByType("resource").findLast((r) => r.name.endsWith("/v1/replace")).responseStatus`); status != http.StatusConflict {
+		t.Errorf("it is refused with %d", status)
+	}
+	if body := eval[string](tabs[1], `document.querySelector("dialog[open] textarea").value`); body != "second" {
+		t.Errorf("the refused body is now %q", body)
+	}
+	if dead, mails, orders := s.depth("orders-dlq"), s.depth("mails"), s.depth("orders"); dead != "8 0 0" || mails != "13 0 0" || orders != before {
+		t.Errorf("after one edit of two the queues have %s, %s and %s", dead, mails, orders)
+	}
+}
+
 // An alarm is acknowledged, and silenced with a way back. [CONSOLE-15]
 func TestAlarmActions(t *testing.T) {
 	t.Parallel()

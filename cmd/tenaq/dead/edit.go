@@ -123,7 +123,8 @@ func (f *editFlags) find(
 		return &found.Samples[0], nil
 	case found.Skipped == 0:
 		return nil, cli.Codedf(cli.ExitNotFound,
-			"%s has no message %s; see: tenaq peek %[1]s", queue, id)
+			"%s has no message %s: it was replaced, moved or deleted, has expired, or was never there; "+
+				"see: tenaq peek %[1]s", queue, id)
 	}
 	m, err := v.Message(ctx, id, url.Values{"body": {"1024"}})
 	switch {

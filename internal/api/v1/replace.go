@@ -37,8 +37,10 @@ type replaced struct {
 	Mark     string `json:"mark" doc:"for GET /v1/queues/{queue}/fate, like the header Tenaq-Mark"`
 }
 
-var errGone = &Error{http.StatusNotFound, string(engine.CodeNoResource),
-	"The message is gone: it was deleted, moved or has expired. List the messages of the queue again."}
+// errGone refuses a message that was in the queue before. [TASK-17, NACK-19]
+var errGone = &Error{http.StatusConflict, string(engine.CodeNoResource),
+	"The message is gone: it was replaced, moved or deleted, or has expired. Find it by its " +
+		"lineage id, or list the messages of the queue again."}
 
 // errHandle refuses a receipt handle that is not of the queue. [HND-3, HND-19]
 var errHandle = sqswire.Errorf("ReceiptHandleIsInvalid",
@@ -89,7 +91,12 @@ func (c *call) replaceMessage(in editIn) (replaced, error) {
 		entry.Delay = engine.Int{Value: (*in.Delay + 999) / 1000, Set: true}
 	}
 	op.Draft = engine.NewDraft(entry)
-	if err := c.do(op); err != nil {
+	err = c.do(op)
+	refused, _ = errors.AsType[*engine.Error](err)
+	switch {
+	case refused != nil && refused.Code == engine.CodeNoResource:
+		return replaced{}, errGone
+	case err != nil:
 		return replaced{}, err
 	}
 	out := replaced{ID: op.Sent.ID.String(), Lineage: op.Lineage.String(), Mark: op.Sent.Mark}

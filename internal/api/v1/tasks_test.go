@@ -224,7 +224,11 @@ func TestReplace(t *testing.T) {
 	if m := after.Messages[0]; len(after.Messages) != 1 || *m.Body != "better" || m.ID != out.ID || m.Lineage != letters.Messages[0].Lineage || m.Lineage != out.Lineage {
 		t.Errorf("got %+v, replaced %+v", m, letters.Messages[0])
 	}
-	w.json(t, "POST", "/replace", body, http.StatusNotFound, new(problem))
+	var gone problem
+	if w.json(t, "POST", "/replace", body, http.StatusConflict, &gone); gone.Code != "ResourceNotFoundException" || !strings.Contains(gone.Detail, "Find it by its lineage id") {
+		t.Errorf("the second edit answers %+v", gone)
+	}
+	w.json(t, "POST", "/replace", strings.Replace(body, `"dead"`, `"nowhere"`, 1), http.StatusNotFound, new(problem))
 	w.json(t, "GET", "/queues/dead/messages?at="+letters.Messages[0].Place, "", 200, &after)
 	if len(after.Messages) != 0 {
 		t.Errorf("the message is still there: %+v", after)
@@ -237,7 +241,7 @@ func TestReplace(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	place := letters.Messages[1].Place
-	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+place+`"}`, 404, new(problem))
+	w.json(t, "POST", "/replace", `{"queue":"dead","place":"`+place+`"}`, 409, new(problem))
 }
 
 // A consumer moves what it has received in one step: to the dead-letter queue with a trail, from
@@ -266,7 +270,7 @@ func TestReceivedMessageIsMoved(t *testing.T) {
 	var out replaced
 	w.json(t, "POST", "/replace", back, 200, &out)
 	var gone problem
-	if w.json(t, "POST", "/replace", back, http.StatusNotFound, &gone); gone.Code != "ResourceNotFoundException" {
+	if w.json(t, "POST", "/replace", back, http.StatusConflict, &gone); gone.Code != "ResourceNotFoundException" {
 		t.Errorf("a repeated request answers %+v", gone)
 	}
 	var fate messageFate

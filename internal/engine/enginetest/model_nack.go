@@ -23,13 +23,17 @@ func (m *Model) newest(q *modelQueue, h engine.Handle) (*modelMessage, *engine.E
 	})
 	switch {
 	case i < 0:
-		return nil, modelRefusal(engine.CodeNoResource,
-			"The message is gone: it was deleted, moved or has expired.")
+		return nil, modelGone()
 	case q.messages[i].generation != uint64(h.Generation):
 		return nil, modelRefusal(engine.CodeConflict,
 			"The message was received again, and only the newest receipt handle can end its receive.")
 	}
 	return q.messages[i], nil
+}
+
+func modelGone() *engine.Error {
+	return modelRefusal(engine.CodeNoResource,
+		"The message is gone: it was deleted, moved or has expired.")
 }
 
 // nack ends the newest receive of a message. [NACK-1 to NACK-9]

@@ -516,8 +516,7 @@ func (m *Model) replaced(q *modelQueue, op *engine.Replace) (*modelMessage, *eng
 	})
 	switch {
 	case i < 0:
-		return nil, modelRefusal(engine.CodeNoResource, "The message is gone: it was deleted, "+
-			"moved or has expired. List the messages of the queue again.")
+		return nil, modelGone()
 	case q.state(q.messages[i], m.now) == inFlight:
 		return nil, modelRefusal(engine.CodeConflict, "The message is in flight: a consumer has "+
 			"received it. Try again when it has returned.")
