@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -11,7 +12,7 @@ import (
 	"sync/atomic"
 )
 
-var errElsewhere = denied("Requests from web pages of other origins are refused.") // [XML-37]
+var errElsewhere = denied("Requests from web pages of other origins are refused.") // [AUTH-3]
 
 // refuseWebPages refuses requests that only a browser would send. Last remembers one host, because
 // nearly all requests name the same.
@@ -25,14 +26,12 @@ func refuseWebPages(r *http.Request, hosts []string, last *atomic.Pointer[string
 			return denied(fmt.Sprintf("This server does not accept the Host %q: add it with --allowed-hosts.", r.Host))
 		}
 	}
-	origin := r.Header.Get("Origin")
-	if origin != "" {
-		if u, err := url.Parse(origin); err != nil || !sameHost(u.Host, r.Host) {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || hostname(u.Host) != hostname(r.Host) {
 			return errElsewhere
 		}
 	}
-	if (origin == "" || r.Method == http.MethodGet || r.Method == http.MethodHead) &&
-		fromElsewhere(r) {
+	if fromElsewhere(r) {
 		return errElsewhere
 	}
 	return nil
@@ -46,10 +45,11 @@ func Forwarded(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true))
 }
 
-// fromElsewhere reports whether a browser makes a request for a page of another origin. A GET for
-// an image or a link, and in some browsers a form, carries no Origin, but could still delete a
-// queue. Browsers name the origin in one of these headers, which other clients do not send. Some
-// do not when they open a WebSocket; no page of the server opens one. [XML-37]
+// fromElsewhere reports whether a browser makes a request for a page of another origin, port
+// included. A GET for an image or a link, and in some browsers a form, carries no Origin, but could
+// still delete a queue. Browsers name the origin in one of these headers, which other clients do
+// not send. Some do not when they open a WebSocket; no page of the server opens one. [AUTH-3,
+// XML-37]
 func fromElsewhere(r *http.Request) bool {
 	if r.Header.Get("Sec-WebSocket-Key") != "" {
 		return true
@@ -60,8 +60,8 @@ func fromElsewhere(r *http.Request) bool {
 	case "same-origin", "none": // none is the address line
 		return false
 	}
-	page, err := url.Parse(r.Header.Get("Referer"))
-	return err != nil || page.Host != "" && !sameHost(page.Host, r.Host)
+	page, err := url.Parse(cmp.Or(r.Header.Get("Origin"), r.Header.Get("Referer")))
+	return err != nil || page.Host != "" && !strings.EqualFold(page.Host, r.Host)
 }
 
 // isNavigation reports whether a browser follows a link, in a window of its own and not in a frame.
@@ -86,8 +86,6 @@ func IsLoopback(host string) bool {
 	ip := net.ParseIP(name)
 	return ip != nil && ip.IsLoopback()
 }
-
-func sameHost(a, b string) bool { return strings.EqualFold(a, b) || hostname(a) == hostname(b) }
 
 // hostname returns the host of a Host header without port, brackets and case.
 func hostname(host string) string {

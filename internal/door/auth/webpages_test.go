@@ -1,6 +1,10 @@
 package auth
 
-import "testing"
+import (
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+)
 
 // [AUTH-2]
 func TestAllowedHost(t *testing.T) {
@@ -22,22 +26,51 @@ func TestAllowedHost(t *testing.T) {
 	}
 }
 
-// [AUTH-3]
-func TestSameHost(t *testing.T) {
+// What a browser says about the page that a request is for decides, whatever the request is. Other
+// clients say nothing. [AUTH-3, XML-37]
+func TestPageOfAnotherOrigin(t *testing.T) {
+	const site, origin, referer = "Sec-Fetch-Site", "Origin", "Referer"
 	for _, test := range []struct {
-		origin, host string
-		want         bool
+		host    string
+		headers []string
+		want    bool
 	}{
-		{"localhost:3000", "localhost:9324", true},
-		{"LOCALHOST", "localhost:9324", true},
-		{"[::1]:3000", "[::1]:9324", true},
-		{"example.com", "localhost:9324", false},
-		{"localhost.example.com", "localhost", false},
-		{"127.0.0.1:9324", "localhost:9324", false},
-		{"", "localhost:9324", false},
+		{"localhost:9324", nil, true},
+		{"localhost:9324", []string{origin, "http://localhost:9324"}, true},
+		{"localhost:9324", []string{origin, "http://LOCALHOST:9324"}, true},
+		{"localhost", []string{origin, "http://localhost"}, true},
+		{"[::1]:9324", []string{origin, "http://[::1]:9324"}, true},
+		{"localhost:9324", []string{referer, "http://localhost:9324/console/"}, true},
+		{"localhost:9324", []string{referer, "about:blank"}, true},
+		{"localhost:9324", []string{site, "same-origin", origin, "http://localhost:9324"}, true},
+		{"localhost:9324", []string{site, "same-origin", origin, "http://localhost:3000"}, true}, // a proxy has changed Host
+		{"localhost:9324", []string{site, "none"}, true},
+
+		{"localhost:9324", []string{origin, "http://localhost:3000"}, false},
+		{"localhost:9324", []string{origin, "http://localhost"}, false},
+		{"localhost", []string{origin, "http://localhost:3000"}, false},
+		{"[::1]:9324", []string{origin, "http://[::1]:3000"}, false},
+		{"localhost:9324", []string{origin, "http://127.0.0.1:9324"}, false},
+		{"localhost:9324", []string{origin, "http://localhost.example.com:9324"}, false},
+		{"localhost:9324", []string{origin, "null"}, false},
+		{"localhost:9324", []string{origin, "http://%zz"}, false},
+		{"localhost:9324", []string{referer, "http://localhost:3000/"}, false},
+		{"localhost:9324", []string{origin, "http://localhost:3000", referer, "http://localhost:9324/"}, false},
+		{"localhost:9324", []string{site, "same-site"}, false},
+		{"localhost:9324", []string{site, "same-site", origin, "http://localhost:3000"}, false},
+		{"localhost:9324", []string{site, "same-site", origin, "http://localhost:9324"}, false},
+		{"localhost:9324", []string{site, "cross-site", origin, "null"}, false},
+		{"localhost:9324", []string{site, "same-origin", origin, "http://example.com:9324"}, false},
 	} {
-		if got := sameHost(test.origin, test.host); got != test.want {
-			t.Errorf("sameHost(%q, %q): got %v, want %v", test.origin, test.host, got, test.want)
+		for _, method := range []string{"GET", "HEAD", "POST", "DELETE", "OPTIONS"} {
+			r := httptest.NewRequest(method, "/", nil)
+			r.Host = test.host
+			for i := 0; i < len(test.headers); i += 2 {
+				r.Header.Set(test.headers[i], test.headers[i+1])
+			}
+			if err := refuseWebPages(r, []string{}, new(atomic.Pointer[string])); (err == nil) != test.want {
+				t.Errorf("%s to %s with %q: got %v, want it taken: %v", method, test.host, test.headers, err, test.want)
+			}
 		}
 	}
 }
