@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,83 @@ func TestCreateAndSend(t *testing.T) {
 	if len(got) != 2 || got[0].Body != body || got[1].Body != body {
 		t.Errorf("the queue has %+v, want two of %s", got, body)
 	}
+}
+
+// An empty server takes a first message and shows it. A refusal says how far that came, and another
+// try goes on from there. [CONSOLE-15]
+func TestFirstMessage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	b := s.open(t, "")
+	queues := func(want ...string) {
+		t.Helper()
+		if got := s.queues(); !slices.Equal(got, want) {
+			t.Errorf("there are the queues %v, want %v", got, want)
+		}
+	}
+	refused := func(want string) {
+		t.Helper()
+		b.submit()
+		b.until("it is refused with "+want, fmt.Sprintf(`document.querySelector("dialog[open] .problem")?.innerText.includes(%s)`, quoted(want)))
+	}
+	unready := func(field string) {
+		t.Helper()
+		was := eval[string](b, fmt.Sprintf(`[...document.querySelectorAll("dialog[open] label.field")].find((l) => l.innerText.startsWith(%s)).querySelector("input, textarea").value`, quoted(field)))
+		b.fill(field, "")
+		b.until("it cannot be sent without "+field, `document.querySelector("dialog[open] button[type=submit]").disabled`)
+		b.fill(field, was)
+	}
+	b.asks("main button", "Send a message", "Send a message")
+	b.until("typing goes to the body", `document.activeElement.matches("dialog[open] textarea")`)
+	unready("Queue")
+	unready("Body")
+	b.shows("tenaq queue create orders --endpoint-url")
+	b.shows(`tenaq send orders '{"id": 1}'`)
+	b.judged("first-message")
+	b.fill("Queue", "no such/name")
+	refused("alphanumeric")
+	queues()
+	b.fill("Queue", "jobs")
+	b.fill("Body", "\x01")
+	refused("The queue jobs is there now, but the message was not sent: ")
+	queues("jobs")
+	b.fill("Body", `{"order": 42}`)
+	b.submit()
+	b.until("its body is shown", `document.querySelector(".message pre")?.innerText.includes('"order": 42')`)
+	b.click(".toast a", "Show the queue")
+	b.until("the queue is shown", `location.hash === "#/q/jobs"`)
+	queues("jobs")
+	s.logged("SendMessage", "jobs")
+	var log struct {
+		Actions []struct{ Action, About string }
+	}
+	s.ask("/v1/actions?limit=100", nil, &log)
+	made := 0
+	for _, a := range log.Actions {
+		if a.Action == "CreateQueue" && a.About == "jobs" {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("the queue was created %d times: %+v", made, log.Actions)
+	}
+
+	s.ask("DeleteQueue", object{"QueueUrl": s.url("jobs")}, nil)
+	b.goTo("#/")
+	b.asks("main button", "Send a message", "Send a message")
+	b.fill("Queue", "late.fifo")
+	b.sees("Messages of a group arrive in order")
+	unready("Message group")
+	b.shows("tenaq queue create late.fifo --attribute 'ContentBasedDeduplication=true'")
+	b.shows(`tenaq send late.fifo '{"id": 1}' --group customer-7`)
+	b.judged("first-message-fifo")
+	b.fill("Body", "\x01")
+	refused("The queue late.fifo is there now")
+	b.fill("Body", "x")
+	b.submit()
+	b.until("its body is shown", `document.querySelector(".message pre")?.innerText === "x"`)
+	b.sees("customer-7")
+	b.content()
 }
 
 // A body with other line ends than a browser has is sent again as it was, and a body that the

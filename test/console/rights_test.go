@@ -16,7 +16,7 @@ var (
 	moving  = append(slices.Clone(taking), "sqs:SendMessage")
 	editing = []string{"tenaq:ReplaceMessage", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
 	rights  = map[string][]string{
-		"create": {"sqs:CreateQueue"}, "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
+		"create": {"sqs:CreateQueue"}, "send-first": {"sqs:CreateQueue", "sqs:SendMessage"}, "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
 		"pause": {"sqs:TagQueue", "sqs:UntagQueue"}, "resume": {"sqs:TagQueue", "sqs:UntagQueue"}, "settings": {"sqs:SetQueueAttributes"},
 		"tag": {"sqs:TagQueue"}, "untag": {"sqs:TagQueue", "sqs:UntagQueue"},
 		"redrive": moving, "move": moving, "park": moving, "create-missing": moving, "delete": taking, "edit": editing,
@@ -33,15 +33,15 @@ func (p *pressed) there() string {
 }
 
 // The button of each action is absent for a key that may do everything but one thing that the
-// action needs, and is there for a key that may do it too. That the server refuses such requests is
-// the business of TestEveryRight in internal/api/v1 and TestDoRights in internal/server.
-// [CONSOLE-14]
+// action needs, and is there for a key that may do it too. TestFirstWithoutRights has those of a
+// server without queues. That the server refuses such requests is the business of TestEveryRight in
+// internal/api/v1 and TestDoRights in internal/server. [CONSOLE-14]
 func TestButtonsWithoutRights(t *testing.T) {
 	t.Parallel()
 	if names := slices.Sorted(maps.Keys(rights)); !slices.Equal(names, actions(t)) {
 		t.Fatalf("the console has the actions %v, and rights are known for %v", actions(t), names)
 	}
-	w := newTwins(t)
+	w := newTwins(t, (*twins).furnish)
 	s := w.buttons
 	first := make(map[string]pressed) // case of each action
 	for _, p := range w.all() {
@@ -112,5 +112,29 @@ func TestButtonsWithoutRights(t *testing.T) {
 				t.Errorf("without %s there is the button of %s", right, name)
 			}
 		}
+	}
+}
+
+// A server without queues offers only what the key may do. [CONSOLE-14]
+func TestFirstWithoutRights(t *testing.T) {
+	t.Parallel()
+	const looks = `"tenaq:List*", "tenaq:Get*", "tenaq:View*"`
+	for _, test := range []struct{ name, allow, arg, buttons string }{
+		{"all", `"*"`, "--console=on", "Send a message, Create a queue"},
+		{"create", looks + `, "sqs:CreateQueue"`, "--console=on", "Create a queue"},
+		{"send", looks + `, "sqs:SendMessage"`, "--console=on", ""},
+		{"read-only", `"*"`, "--console-read-only", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			k, _ := keyed(t, opsKey(test.allow), test.arg)
+			b := k.open(t, "")
+			b.signIn(opsID, opsSecret)
+			b.sees("There is no queue yet")
+			b.sees("reate one in a terminal, send a message")
+			if got := eval[string](b, `[...document.querySelectorAll("main .empty button")].map((e) => e.innerText).join(", ")`); got != test.buttons {
+				t.Errorf("it offers %q, want %q", got, test.buttons)
+			}
+		})
 	}
 }

@@ -5,17 +5,18 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { AlarmList, Attribute, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
-import { CommandList, inRecords, same, v, type Same, type Word } from "./commands";
+import { CommandList, inRecords, same, v, type Command, type Same, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
 import { T } from "./parts";
 import { epoch, go, link } from "./state";
 
-// Act is a dialog with one action, and with the command that does the same; null while there is none
-// to carry out. What the action returns is said when the dialog has closed. The focus is on the first
-// field. A dialog without fields says whether its action is harmless: then the focus is on that, and
-// otherwise on Cancel. Its text has the id act-about, so that it is read before the button.
-export function Act({ title, label, danger, harmless, ready = true, same, act, children }: {
-  title: string; label: string; danger?: boolean; harmless?: boolean; ready?: boolean; same: Same | null;
+// Act is a dialog with one action, and with the command that does the same, after those that must run
+// first; null while there is none to carry out. What the action returns is said when the dialog has
+// closed. The focus is on the body of a message, or on the first field. A dialog without fields says
+// whether its action is harmless: then the focus is on that, and otherwise on Cancel. Its text has the
+// id act-about, so that it is read before the button.
+export function Act({ title, label, danger, harmless, ready = true, prior = [], same, act, children }: {
+  title: string; label: string; danger?: boolean; harmless?: boolean; ready?: boolean; prior?: Command[]; same: Same | null;
   act: Change<Said | void>; children?: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null), shown = useRef(true);
@@ -24,7 +25,7 @@ export function Act({ title, label, danger, harmless, ready = true, same, act, c
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     const first = (selector: string) => dialog.current?.querySelector<HTMLElement>(selector);
-    (first(".field :is(textarea, input)") ?? first(harmless ? "button[type=submit]" : "footer button"))?.focus();
+    (first("textarea") ?? first(".field input") ?? first(harmless ? "button[type=submit]" : "footer button"))?.focus();
     return () => {
       shown.current = false;
       if (before?.isConnected) before.focus();
@@ -50,7 +51,7 @@ export function Act({ title, label, danger, harmless, ready = true, same, act, c
       <header><h2 id="act-title"><T text={title} /></h2><button type="button" class="small" onClick={close}>Close</button></header>
       {children}
       {error && <p class="problem" role="alert"><T text={error} /></p>}
-      {same && <details class="same"><summary>&gt;_ The same in a terminal</summary><CommandList list={[same]} /></details>}
+      {same && <details class="same"><summary>&gt;_ The same in a terminal</summary><CommandList list={[...prior, same]} /></details>}
       <footer><button type="button" onClick={close}>Cancel</button>
         <button type="submit" class={danger ? "danger" : "primary"} disabled={busy || !ready || !same}>{busy ? "Working…" : label}</button></footer>
     </form>
@@ -86,7 +87,7 @@ const isJSON = (text: string) => {
 
 // Body edits a body. An element of HTML changes line ends, so a body that is as it was is not read
 // from there.
-function Body({ value, set, was = "" }: { value: string; set(v: string): void; was?: string }) {
+export function Body({ value, set, was = "" }: { value: string; set(v: string): void; was?: string }) {
   const typed = (text: string) => set(text === was.replace(/\r\n?/g, "\n") ? was : text);
   const n = size(value);
   return <label class="field"><span>Body · {bytes(n)}{value.trim() && (isJSON(value) ? " · valid JSON" : " · not JSON")}{n > 1 << 20 && " · too large: at most 1 MiB"}</span>

@@ -3,6 +3,7 @@
 export { Alarms } from "./screens/alarms";
 export { Claims } from "./screens/claims";
 export { Dead, DeadQueues } from "./screens/dead";
+export { FirstSteps } from "./screens/first";
 export { Groups } from "./screens/groups";
 export { Health } from "./screens/health";
 export { History } from "./screens/history";

@@ -7,11 +7,14 @@ import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, useCommands } from "../commands";
 import { count, plural, rate } from "../format";
+import { lazy } from "../lazy";
 import { Age, Badge, Choice, Count, Empty, Field, Figure, More, QueueLink, Seen, T, useTitle } from "../parts";
 import { can, change, epoch, has, link, paused, route, visible } from "../state";
 import { useNarrow, Virtual } from "../virtual";
 
 const page = 100, every = 5000;
+
+const FirstSteps = lazy((m) => m.FirstSteps);
 
 // Rows are the list as it is shown. While the pointer is over it, names keep their places, and only
 // numbers change.
@@ -219,18 +222,7 @@ function Row({ queue: q, index, top, small, spark }: { queue?: Queue; index: num
   </div></div>;
 }
 
-function FirstSteps() {
-  return <Empty>
-    <h2>There is no queue yet</h2>
-    <p><CreateButton first /></p>
-    <p>Or create one in a terminal, send a message, and look at it here:</p>
-    <pre>tenaq queue create orders{"\n"}tenaq send orders '{'{"id": 1}'}'{"\n"}tenaq receive orders</pre>
-    <p>Any AWS SDK can use this server too: <code>eval "$(tenaq env)"</code> points the SDKs of a shell at it.</p>
-  </Empty>;
-}
-
-const CreateButton = ({ first }: { first?: boolean }) => can("sqs:CreateQueue")
-  ? <button type="button" class={first ? "primary" : ""} onClick={() => void ask((c) => <c.Create />)}>Create a queue</button> : null;
+const CreateButton = () => can("sqs:CreateQueue") ? <button type="button" onClick={() => void ask((c) => <c.Create />)}>Create a queue</button> : null;
 
 // PlainList is for accounts that the server does not watch: their queues come by name only.
 function PlainList({ text }: { text: string }) {
