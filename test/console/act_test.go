@@ -561,37 +561,6 @@ func TestTrace(t *testing.T) {
 	b.sees("2 of 6 queues")
 }
 
-// Text that a person types or that a queue contains stays text in the dialogs. [CONSOLE-6]
-func TestHostileDialogs(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	s.create("hostile", nil, nil)
-	lines := corpus(t)
-	id := s.send("hostile", strings.Join(lines, "\n"), object{"MessageAttributes": object{"__proto__": object{"DataType": "String", "StringValue": lines[0]}}})
-	b := s.open(t, "#/m/"+id)
-	for _, d := range [][2]string{{"Send like this", "Send a message"}, {"Edit and send", "Edit and send"}} {
-		b.asks("button", d[0], d[1])
-		b.until("the body is there", `document.querySelector("dialog[open] textarea")`)
-		b.harmless(d[0])
-		b.press("\x1b")
-		b.closes()
-	}
-	b.goTo("#/q/hostile/settings")
-	for _, line := range lines {
-		b.asks("button", "Set a tag", "Set a tag")
-		b.fill("Key", line)
-		b.fill("Value", line)
-		b.harmless(line)
-		b.press("\x1b")
-		b.closes()
-	}
-	for i, line := range lines[:8] {
-		b.goTo("#/trace/" + strings.ReplaceAll(strings.ReplaceAll(line, "%", "%25"), "/", "%2F"))
-		b.until("it was looked for", `/Nothing is known|Value/.test(document.body.innerText)`)
-		b.harmless(fmt.Sprintf("trace of line %d", i))
-	}
-}
-
 // The five jobs of the console are done with the keyboard alone: keys are pressed, and nothing is
 // clicked.
 func TestActByKeyboard(t *testing.T) {

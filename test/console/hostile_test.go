@@ -11,7 +11,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -37,12 +36,15 @@ func corpus(t *testing.T) (lines []string) {
 	return lines
 }
 
+// foreign is what the page has that came from a message and is no text.
+const foreign = `(window.pwned !== undefined || {}.pwned !== undefined ? "it ran" :
+	[...document.querySelectorAll("body img, body script, body iframe, body svg:not(.spark), body object, body embed, body video, body audio, body base, body link, body meta, body style")].map((e) => e.outerHTML).join(" ") +
+	[...document.querySelectorAll("a[href]")].map((e) => e.getAttribute("href")).filter((h) => !/^(#|\.\/licences)/.test(h)).join(" "))`
+
 // harmless fails unless the page has nothing that came from a message but text.
 func (b *tab) harmless(where string) {
 	b.t.Helper()
-	if found := eval[string](b, `window.pwned !== undefined || {}.pwned !== undefined ? "it ran" :
-		[...document.querySelectorAll("body img, body script, body iframe, body svg, body object, body embed, body video, body audio, body base, body link, body meta, body style")].map((e) => e.outerHTML).join(" ") +
-		[...document.querySelectorAll("a[href]")].map((e) => e.getAttribute("href")).filter((h) => !/^(#|\.\/licences)/.test(h)).join(" ")`); found != "" {
+	if found := eval[string](b, foreign); found != "" {
 		b.t.Errorf("%s: %s", where, found)
 	}
 	b.content()
@@ -55,12 +57,10 @@ func shownAs(text string) string {
 	return unseen.ReplaceAllStringFunc(text, func(c string) string { return fmt.Sprintf(`\u%04x`, []rune(c)[0]) })
 }
 
-// The content of a message stays text, wherever the console shows it: nothing runs, nothing is
-// loaded, nothing becomes a link. [CONSOLE-6]
-func TestHostile(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
-	lines := corpus(t)
+// addHostile adds a dead letter for each line, which is its body, attributes and reason. It returns
+// the lines by the ids of the letters. A FIFO queue has groups with those lines that can name one.
+func (s *server) addHostile(lines []string) (bodies map[string]string) {
+	s.t.Helper()
 	s.create("hostile-dlq", nil, nil)
 	s.create("hostile", object{"RedrivePolicy": redriveTo("hostile-dlq", 9), "VisibilityTimeout": "900"},
 		object{"tenaq:history": "7d", "note": "javascript:pwned=1"})
@@ -68,7 +68,7 @@ func TestHostile(t *testing.T) {
 	attributes := func(line string) object {
 		return object{"MessageAttributes": object{"__proto__": object{"DataType": "String", "StringValue": line}, "constructor": object{"DataType": "String.x", "StringValue": line}}}
 	}
-	bodies := make(map[string]string) // by id
+	bodies = make(map[string]string)
 	for _, line := range lines {
 		bodies[s.send("hostile", line, attributes(line))] = line
 		if !strings.ContainsAny(line, " \t\r\n") && strings.Trim(line, "\x20\x21\x22\x23\x24\x25\x26'()*+,-./:;<=>?@[]\\^_`{|}~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
@@ -82,6 +82,16 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	s.receive("hostile", object{"MaxNumberOfMessages": 1})
+	return bodies
+}
+
+// The content of a message stays text, wherever the console shows it: nothing runs, nothing is
+// loaded, nothing becomes a link. [CONSOLE-6]
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	lines := corpus(t)
+	bodies := s.addHostile(lines)
 	s.receive("hostile.fifo", object{"MaxNumberOfMessages": 1, "VisibilityTimeout": 900})
 	s.ask("/v1/tasks", object{"queue": "hostile-dlq", "do": "move", "to": "hostile", "filter": object{"text": lines[0]}, "note": lines[0]}, nil)
 
@@ -125,14 +135,9 @@ func TestHostile(t *testing.T) {
 	b.sees("locked")
 	b.press("c")
 	b.sees("Commands for this screen")
-	for _, command := range eval[[]string](b, `[...document.querySelectorAll("dialog[open] .line code")].map((e) => e.textContent)`) {
-		out, err := exec.Command("sh", "-c", `tenaq() { printf '%s\n' "$@"; }; `+command).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "hostile.fifo\n") {
-			t.Errorf("%s: %v, %s", command, err, out)
-		}
-	}
-	if _, err := os.Stat("pwned"); err == nil {
-		t.Error("a copied command ran a part of a name")
+	commands := eval[[]string](b, `[...document.querySelectorAll("dialog[open] .line code")].map((e) => e.textContent)`)
+	if words := b.words(commands); !slices.Contains(words, "hostile.fifo") {
+		t.Errorf("the words of %q are %q", commands, words)
 	}
 }
 
