@@ -133,7 +133,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	}
 	unix := newUnixCommands(a)
 	add(groupServer, unix.serve, serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
-		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), unix.verify,
+		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), newKeysCmd(a), unix.verify,
 		serve.NewBackupCmd(a), unix.restore, unix.salvage, unix.bench)
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		queues.NewBridgeCmd(a), queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a),

@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"maps"
@@ -55,10 +59,15 @@ redrive:
   "proxy": {"user-header": "X-Forwarded-User", "peers": ["127.0.0.9"], "rules": [{"user": "*", "key": "TQVIEW0001"}]}}`
 )
 
-// formsOf are the forms in which a text can hold a secret: as it is, in a URL, in hex, and in
-// base64, whatever stands before it.
+// formsOf are the forms in which a text can hold a secret: as it is, in a URL, in hex, in base64,
+// whatever stands before it, and as a hash, by which a guess can be checked.
 func formsOf(secret string) (forms []string) {
 	forms = []string{secret, url.QueryEscape(secret), url.PathEscape(secret), hex.EncodeToString([]byte(secret))}
+	for _, h := range []hash.Hash{md5.New(), sha1.New(), sha256.New()} {
+		h.Write([]byte(secret))
+		sum := h.Sum(nil)
+		forms = append(forms, hex.EncodeToString(sum), base64.RawStdEncoding.EncodeToString(sum), base64.RawURLEncoding.EncodeToString(sum))
+	}
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			text := encoding.EncodeToString(append(make([]byte, before), secret...))
@@ -158,12 +167,12 @@ func (b *logBuffer) String() string {
 
 // No answer of a server has one of its secrets, nor has its log: those of its keys, of addresses of
 // stores and webhooks, and what a signed-in page keeps. Each route of the document is requested,
-// with a session and without. [CONSOLE-7, AUTH-35]
+// with a session and without. [CONSOLE-7, AUTH-35, V1-23]
 func TestSecretsStayInServer(t *testing.T) {
 	dir := t.TempDir()
 	s := &searched{T: t, secrets: slices.Clone(secretsOfServer), headers: http.Header{"Sec-Fetch-Site": {"same-origin"}}}
 	for _, text := range []string{s.secrets[0], url.QueryEscape(s.secrets[0]), base64.StdEncoding.EncodeToString([]byte("id:" + s.secrets[0] + ".")),
-		base64.URLEncoding.EncodeToString([]byte("name:" + s.secrets[0])), fmt.Sprintf("%x", s.secrets[0])} {
+		base64.URLEncoding.EncodeToString([]byte("name:" + s.secrets[0])), fmt.Sprintf("%x", s.secrets[0]), fmt.Sprintf("%x", sha256.Sum256([]byte(s.secrets[0])))} {
 		if leaks("a "+text+" b", s.secrets) == nil {
 			t.Fatalf("the search is blind to %s", text)
 		}
@@ -213,6 +222,10 @@ func TestSecretsStayInServer(t *testing.T) {
 	}
 	if status, tried := s.requestRoutes(server.URL); status[http.StatusOK] < 20 || status[http.StatusServiceUnavailable] < 4 || tried < 60 {
 		t.Errorf("of %d requests the server answered %v", tried, status)
+	}
+	status, _, keys := s.ask("GET", server.URL+"/v1/keys", "")
+	if status != http.StatusOK || !strings.Contains(keys, "TQOPS00001") || !strings.Contains(keys, "TQVIEW0001") { // which have secrets, and one a token
+		t.Errorf("the keys: got %d %s", status, keys)
 	}
 	for _, base := range []string{server.URL, server.AdminURL} {
 		for _, path := range []string{"/", "/metrics", "/readyz", "/livez", "/nothing", "/v1/", "/v1/nothing", "/v1/session/x", "/v1/stores/shop", "/v1/do/Nothing", "/console", "/console/nothing", "/_localstack/health", "/000000000000/orders"} {

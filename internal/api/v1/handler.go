@@ -64,6 +64,7 @@ type Handler struct {
 	asked   chan struct{} // holds one for each redriver that is asked
 	reached chan struct{} // holds one for each request to a store outside
 	asides  *asides
+	since   time.Time // of what is known
 }
 
 // New returns a handler.
@@ -71,7 +72,8 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account()),
 		asked:   make(chan struct{}, redriversAtOnce),
 		reached: make(chan struct{}, storesAtOnce),
-		asides:  &asides{boxes: make(map[string]asideList)}}
+		asides:  &asides{boxes: make(map[string]asideList)},
+		since:   time.Now().UTC().Truncate(time.Second)}
 }
 
 // Drain ends the live streams, and lets none begin from now on. Their clients are told to come

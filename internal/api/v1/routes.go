@@ -15,6 +15,8 @@ func init() {
 		{method: "POST", path: "/tokens", action: "MakeToken", free: true,
 			reads: true, operation: does((*call).makeToken),
 			summary: "Make a short-lived bearer token of the key that signs the request"},
+		{method: "GET", path: "/keys", action: "ViewKeys", server: true,
+			operation: does((*call).keys), summary: "List the keys of this server, without secrets"},
 		{method: "GET", path: "/session", action: "Session", free: true, needs: hasSessions,
 			operation: does((*call).showSession),
 			summary:   "Show the session of a page, and what it may do"},

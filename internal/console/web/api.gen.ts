@@ -1,5 +1,15 @@
 // The answers of /v1. A test writes this file: go test ./internal/api/v1 -run TestConsoleTypes -rewrite
 
+export interface AccessKey {
+  account: string;
+  allow: string[];
+  expired: boolean;
+  expires?: string;
+  id: string;
+  lastUse?: string;
+  user: string;
+}
+
 export interface Action {
   about: string;
   action: string;
@@ -264,6 +274,12 @@ export interface KeptList {
   bytes: number;
   oldest?: string;
   outcomes: number;
+}
+
+export interface KeyList {
+  keys: AccessKey[];
+  open: boolean;
+  since: string;
 }
 
 export interface Kind {

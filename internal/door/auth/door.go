@@ -78,6 +78,14 @@ func New(cfg Config) *Door {
 // Account is the server's own account, which unsigned requests use.
 func (d *Door) Account() string { return d.cfg.Account }
 
+// Keys are those that requests can be signed with; nil if they need not be.
+func (d *Door) Keys() []*credentials.Key {
+	if d.cfg.Credentials == nil {
+		return nil
+	}
+	return d.cfg.Credentials.Keys()
+}
+
 // Pending is a request that may turn out to be valid: its signature cannot be verified before its
 // body is read. The zero Pending is refused.
 type Pending struct {
@@ -155,8 +163,16 @@ func (p Pending) Sources(r *http.Request) (address, key string) {
 }
 
 // Finish makes the principal, or refuses the request. Body is the body as it was received, before
-// it is decoded or decompressed; nil when there is none. Errors are of type *Error.
+// it is decoded or decompressed; nil when there is none. Errors are of type *Error. [V1-23]
 func (p Pending) Finish(body []byte) (Principal, error) {
+	who, err := p.finish(body)
+	if err == nil && who.key != nil {
+		who.key.Use()
+	}
+	return who, err
+}
+
+func (p Pending) finish(body []byte) (Principal, error) {
 	switch {
 	case p.door == nil:
 		return Principal{}, denied("The request was not authenticated.")

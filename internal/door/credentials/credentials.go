@@ -32,6 +32,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -65,16 +68,37 @@ func (c *Config) Environment(getenv func(string) string) {
 	}
 }
 
-// A Key is an access key. It is not changed once it is there.
+// A Key is an access key. Only its latest use changes once it is there.
 type Key struct {
 	ID      string
 	Account string    // twelve digits
 	Name    string    // of the user
 	Expires time.Time // zero for never
 	Secret  Secret
-	Token   Secret // session token; empty for a key without one
+	Token   Secret   // session token; empty for a key without one
+	Rights  []string // patterns of actions, as the file has them
 
-	allow []string // patterns in lower case
+	allow []string      // patterns in lower case
+	used  *atomic.Int64 // Unix time of the latest use; nil for keys that are not listed
+}
+
+// Use remembers that a request has proved the key. In a second in which there was a use already it
+// writes nothing, so that the processors that read the key share it. [V1-23]
+func (k *Key) Use() {
+	if k.used == nil {
+		return
+	}
+	if now := time.Now().Unix(); k.used.Load() != now {
+		k.used.Store(now)
+	}
+}
+
+// LastUse is the time of the latest use since the start, to the second; zero for none.
+func (k *Key) LastUse() (at time.Time) {
+	if seconds := k.used.Load(); seconds != 0 {
+		at = time.Unix(seconds, 0).UTC()
+	}
+	return at
 }
 
 // Allows reports whether the key may do an action, such as sqs:SendMessage. [AUTH-38]
@@ -123,19 +147,36 @@ func Open(cfg Config) (*Set, error) {
 		return nil, nil
 	}
 	s := &Set{cfg: cfg}
-	has, err := s.read()
-	if err != nil {
+	if err := s.take(); err != nil {
 		return nil, err
 	}
-	s.has.Store(has)
 	return s, nil
 }
 
 // Reload reads the keys again. When there is anything wrong, those of before stay. [AUTH-39]
 func (s *Set) Reload() error {
+	if err := s.take(); err != nil {
+		return fmt.Errorf("%w; the earlier credentials stay in use", err)
+	}
+	return nil
+}
+
+// take reads the keys and uses them. One that stays keeps its latest use, which requests that still
+// have the key of before go on to write. [V1-23]
+func (s *Set) take() error {
 	has, err := s.read()
 	if err != nil {
-		return fmt.Errorf("%w; the earlier credentials stay in use", err)
+		return err
+	}
+	before := s.has.Load()
+	for id, k := range has.keys { // order does not matter: each key for itself
+		k.used = new(atomic.Int64)
+		if before == nil {
+			continue
+		}
+		if old := before.keys[id]; old != nil && old.Secret.Reveal() == k.Secret.Reveal() {
+			k.used = old.used
+		}
 	}
 	s.has.Store(has)
 	return nil
@@ -158,6 +199,15 @@ func (s *Set) Find(id string) *Key {
 	return s.has.Load().keys[id]
 }
 
+// Keys returns the keys by the names of their users, and those of a user by their ids. That of Own
+// is not among them.
+func (s *Set) Keys() []*Key {
+	return slices.SortedFunc(maps.Values(s.has.Load().keys), func(a, b *Key) int {
+		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Name, b.Name),
+			strings.Compare(a.ID, b.ID))
+	})
+}
+
 // Proxy returns the proxy whose users may use the console; nil for none.
 func (s *Set) Proxy() *Proxy { return s.has.Load().proxy }
 
@@ -171,7 +221,7 @@ func (s *Set) read() (*loaded, error) {
 		return readFile(s.cfg)
 	}
 	k := &Key{ID: s.cfg.ID, Secret: s.cfg.Secret, Account: s.cfg.Account, Name: s.cfg.ID,
-		allow: []string{"*"}}
+		Rights: []string{"*"}, allow: []string{"*"}}
 	if err := k.check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w; both TENAQ_ACCESS_KEY_ID and TENAQ_SECRET_ACCESS_KEY must be set, or neither", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 const canary = "canary-0123456789"
@@ -377,4 +379,79 @@ func TestOwn(t *testing.T) {
 	if set.Find(first.ID) != nil || set.Find(second.ID) != second || first.Secret.Reveal() == second.Secret.Reveal() {
 		t.Error("got the first key after a second was made, want the second only")
 	}
+}
+
+// A key has the time of its latest use, to the second. It keeps it while its secret stays, also the
+// uses by requests that still have the key of before. [V1-23]
+func TestLastUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entry := func(id, secret, more string) string {
+			return fmt.Sprintf(`{"id": %q, "secret": "%s-%s", "allow": ["SQS:Send*"]%s}`, id, canary, secret, more)
+		}
+		path := filepath.Join(t.TempDir(), "keys.json")
+		file := func(entries ...string) {
+			write(t, path, `{"credentials": [`+strings.Join(entries, ",")+`]}`, 0o600)
+		}
+		file(entry("STAYS", "1", ""), entry("CHANGES", "2", ""), entry("GOES", "3", ""), entry("UNUSED", "4", ""))
+		set, err := Open(Config{File: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := set.Find("STAYS")
+		used := time.Now()
+		time.Sleep(900 * time.Millisecond)
+		for _, id := range []string{"STAYS", "CHANGES", "GOES"} {
+			set.Find(id).Use()
+		}
+		set.Own("ops").Use() // is not listed
+		check := func(when string, want map[string]time.Time) {
+			t.Helper()
+			var ids []string
+			for _, k := range set.Keys() {
+				ids = append(ids, k.ID)
+				if got := k.LastUse(); !got.Equal(want[k.ID]) {
+					t.Errorf("%s: %s was used at %v, want %v", when, k.ID, got, want[k.ID])
+				}
+			}
+			if got := slices.Sorted(maps.Keys(want)); !slices.Equal(ids, got) {
+				t.Errorf("%s: got the keys %v, want %v", when, ids, got)
+			}
+		}
+		never := time.Time{}
+		check("at first", map[string]time.Time{"STAYS": used, "CHANGES": used, "GOES": used, "UNUSED": never})
+		file(entry("STAYS", "1", `, "name": "other"`), entry("CHANGES", "5", ""), entry("NEW1", "6", ""))
+		if err := set.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if got := []string{set.Keys()[0].ID, set.Keys()[1].ID, set.Keys()[2].ID}; !slices.Equal(got, []string{"CHANGES", "NEW1", "STAYS"}) {
+			t.Errorf("got the keys %v, want them by the names of their users", got)
+		}
+		check("after a reload", map[string]time.Time{"STAYS": used, "CHANGES": never, "NEW1": never})
+		time.Sleep(time.Minute)
+		before.Use()
+		check("by a request from before", map[string]time.Time{"STAYS": used.Add(time.Minute), "CHANGES": never, "NEW1": never})
+		file(entry("STAYS", "1", ""))
+		if err := set.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		check("after another reload", map[string]time.Time{"STAYS": used.Add(time.Minute)})
+		if got := set.Find("STAYS").Rights; !slices.Equal(got, []string{"SQS:Send*"}) {
+			t.Errorf("the rights are %v, want them as the file has them", got)
+		}
+	})
+}
+
+// BenchmarkUse is what it costs all processors at once to remember the uses of one key.
+func BenchmarkUse(b *testing.B) {
+	set, err := Open(Config{ID: "AAAA", Secret: NewSecret(canary)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	k := set.Find("AAAA")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			k.Use()
+		}
+	})
 }

@@ -211,7 +211,10 @@ func (doc *document) readKey() error {
 	k := &Key{}
 	err := doc.members(keyMembers, func(name string) (err error) {
 		if name == "allow" {
-			k.allow, err = doc.readAllow()
+			k.Rights, err = doc.readAllow()
+			for _, pattern := range k.Rights {
+				k.allow = append(k.allow, strings.ToLower(pattern))
+			}
 			return err
 		}
 		values[name], err = doc.text(name)
@@ -288,7 +291,7 @@ func (doc *document) readAllow() ([]string, error) {
 		if err := checkPattern(pattern, doc.cfg.Actions); err != nil {
 			return doc.at(doc.line(), "%v", err)
 		}
-		patterns = append(patterns, strings.ToLower(pattern))
+		patterns = append(patterns, pattern)
 		return nil
 	})
 	if err == nil && patterns == nil {
