@@ -153,11 +153,12 @@ var groupParts = [...]struct {
 }{{row.HeadHeld, true}, {row.HeadPlaced, true}, {row.HeadFresh, true}, {row.HeadPlaced, false},
 	{row.HeadFresh, false}}
 
-// headsFrom reads up to limit groups after a place, moves the place after them, and reports
-// whether there are others.
+// headsFrom reads up to limit groups after a place, moves the place behind the last of them, and
+// reports whether there are others.
 func (e *Engine) headsFrom(
 	q *queue, at *groupPlace, locked bool, limit int,
 ) (groups []string, more bool) {
+	last := *at
 	for ; int(at.part) < len(groupParts); at.part, at.behind = at.part+1, (row.Pos{}) {
 		part := groupParts[at.part]
 		if locked && !part.locked {
@@ -185,9 +186,11 @@ func (e *Engine) headsFrom(
 				break
 			}
 			if len(groups) == limit {
+				*at = last
 				return groups, true
 			}
 			groups, at.behind = append(groups, head.value), head.Pos
+			last = *at
 		}
 	}
 	return groups, false

@@ -67,7 +67,7 @@ func compare(seed uint64, n int, by judge, variants []Variant) (played Played, d
 		return played, &Difference{Variant: w.variant, Steps: steps, Complaint: complaint,
 			judge: by}
 	}
-	for range n {
+	for i := 0; i < n+g.looked; i++ {
 		s := g.Next(right.player.Receipts()).prepared()
 		steps = append(steps, s)
 		played.Steps++

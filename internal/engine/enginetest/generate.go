@@ -11,21 +11,24 @@ import (
 // and the moments at which it looks at queues.
 type Generator struct {
 	r      *rand.Rand
-	names  []string // of queues; those that come twice are used more often
-	dead   bool     // there are dead-letter queues and move tasks
-	past   bool     // there are histories
-	tagged bool     // there are other extensions
-	holds  bool     // dead letters hold their groups
-	large  bool     // more messages than fit into one segment, or move at a time
-	opened int      // commands until the turn that the script opened ends
-	held   bool     // expiry is paused
-	unique int      // deduplication ids used once
-	tasks  int      // tried to be started
-	calls  int      // whose sends are made in several attempts
+	looks  *rand.Rand // of looks alone, so that what a seed does otherwise stays the same
+	looked int        // steps that look at groups, which come on top
+	names  []string   // of queues; those that come twice are used more often
+	dead   bool       // there are dead-letter queues and move tasks
+	past   bool       // there are histories
+	tagged bool       // there are other extensions
+	holds  bool       // dead letters hold their groups
+	large  bool       // more messages than fit into one segment, or move at a time
+	opened int        // commands until the turn that the script opened ends
+	held   bool       // expiry is paused
+	unique int        // deduplication ids used once
+	tasks  int        // tried to be started
+	calls  int        // whose sends are made in several attempts
 	queue  []Step
 
 	fairs map[string]bool // queues that were made fair
 
+	pages      int // of groups, and perhaps as many tokens
 	versions   int // of records, about
 	selections int // tasks that select and were tried to be started
 }
@@ -38,8 +41,8 @@ var (
 
 // NewGenerator returns a generator whose script depends on the seed alone.
 func NewGenerator(seed uint64) *Generator {
-	g := &Generator{r: rand.New(rand.NewPCG(seed, 0)), names: standardNames,
-		fairs: make(map[string]bool)}
+	g := &Generator{r: rand.New(rand.NewPCG(seed, 0)), looks: rand.New(rand.NewPCG(seed, 2)),
+		names: standardNames, fairs: make(map[string]bool)}
 	switch g.r.IntN(5) {
 	case 0:
 	case 1:
@@ -83,10 +86,31 @@ func NewGenerator(seed uint64) *Generator {
 func (g *Generator) Next(receipts int) Step {
 	if len(g.queue) == 0 {
 		g.more(receipts)
+		g.look()
 	}
 	s := g.queue[0]
 	g.queue = g.queue[1:]
 	return s
+}
+
+// look shows the groups of a FIFO queue now and then, mostly one page of them, which may continue
+// an earlier one. [V1-10]
+func (g *Generator) look() {
+	q := g.names[g.looks.IntN(len(g.names))]
+	if !isFIFO(q) || g.looks.IntN(20) > 0 {
+		return
+	}
+	how := []string{"", " page", " page", " locked page", " locked", " group=g1",
+		" locked group=g2"}[g.looks.IntN(7)]
+	if strings.HasSuffix(how, "page") {
+		how += fmt.Sprintf(" max=%d", 1+g.looks.IntN(2))
+		if g.looks.IntN(2) == 0 {
+			how += fmt.Sprintf(" after=t%d", 1+g.looks.IntN(g.pages+1))
+		}
+		g.pages++
+	}
+	g.looked++
+	g.emit("groups q=%s%s", q, how)
 }
 
 func (g *Generator) emit(format string, args ...any) {

@@ -284,6 +284,8 @@ func (m *Model) onQueue(r Request) (no *engine.Error) {
 		for i := range op.Entries {
 			op.Outcomes = append(op.Outcomes, m.nack(q, &op.Entries[i]))
 		}
+	case *engine.PeekGroups:
+		no = m.peekGroups(q, op)
 	case *engine.ReleaseGroup:
 		no = m.release(q, op)
 	case *engine.ChangeMessageVisibility:

@@ -73,7 +73,11 @@ func (m *Model) deadLetter(q *modelQueue, msg *modelMessage) *modelMessage {
 	}
 	m.enter(target, &moved, 0)
 	if msg.carry(q, target, &moved); m.holds(q) {
-		moved.holds = modelHold{q.incarnation, q.space, msg.entry.Group.Value, msg.place}
+		since := modelRank{0, m.now, msg.seq}
+		if others := m.heldBy(q, msg.entry.Group.Value); len(others) > 0 {
+			since = others[0].holds.since
+		}
+		moved.holds = modelHold{q.incarnation, q.space, msg.entry.Group.Value, msg.place, since}
 	}
 	moved.kind = available
 	return &moved

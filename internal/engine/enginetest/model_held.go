@@ -8,6 +8,8 @@ type modelHold struct {
 	space       uint64
 	group       string
 	place       uint64 // of the dead letter in the group
+
+	since modelRank // when, and by which message, the group began to be held
 }
 
 func (h modelHold) of(q *modelQueue) bool {
