@@ -11,8 +11,8 @@ let more: More | undefined;
 export function lazy<P extends object>(of: (all: More) => ComponentType<P>) {
   return (props: P) => {
     const [state, set] = useState(more ? "there" : "");
-    useEffect(() => {
-      if (!more) import("./more").then((all) => { more = all; set("there"); }, () => set("lost"));
+    useEffect(() => { // also if it is there by now: it may have come after this screen was drawn without it
+      import("./more").then((all) => { more = all; set("there"); }, () => set("lost"));
     }, []);
     if (!more) return <div class="loading">{state === "lost" ? "This part of the console could not be loaded. Reload the page." : "Loading…"}</div>;
     const Screen = of(more) as ComponentType<object>;
