@@ -659,6 +659,7 @@ func TestCommandsOfScreens(t *testing.T) {
 		{"#/tasks?state=active", "No task is running"}, {"#/tasks/orders-dlq:1", "returns"}, {"#/log", "asked the warehouse"},
 		{"#/m/" + shop.dead, "Latest attempts"}, {"#/m/00000000-0000-4000-8000-000000000000", "No queue has this message"},
 		{"#/alarms?state=ALARM", "without data"}, {"#/health", "commits reach the disk"}, {"#/outbox", "No relay of an outbox"},
+		{"#/keys", "This server has no keys"},
 	}...)
 	s := serve(t, nil, "--config", redriving(t))
 	s.fail([]string{"card declined: code #"})

@@ -247,7 +247,7 @@ func setCookie(ctx context.Context, name, value, url string) error {
 
 // A session is known to the node that leads. So it continues whichever node a balancer asks, and
 // when another node is lost. When the leader is lost, the page asks to sign in again, and then
-// shows what it showed before. [CONSOLE-10]
+// shows what it showed before. [CONSOLE-10, V1-23]
 func TestSessionInCluster(t *testing.T) {
 	t.Parallel()
 	chromium(t)
@@ -256,7 +256,11 @@ func TestSessionInCluster(t *testing.T) {
 	}
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys.json")
-	writeKeys(t, keys, opsKey(`"*"`))
+	all := opsKey(`"*"`)
+	for i := range 3 {
+		all += fmt.Sprintf(`, {"id": "TQNODE000%d", "secret": "a-secret-of-node-%[1]d", "allow": ["sqs:*"]}`, i)
+	}
+	writeKeys(t, keys, all)
 	c, err := child.NewCluster(child.Config{Program: built.Program(t), Dir: dir, Env: []string{"TENAQ_CREDENTIALS=" + keys}}, 3, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -290,6 +294,14 @@ func TestSessionInCluster(t *testing.T) {
 	for i := range at.asked {
 		if at.asked[i].Load() == 0 {
 			t.Errorf("node %d was never asked", i)
+		}
+	}
+	for i, url := range c.URLs() {
+		signs(t, url, fmt.Sprintf("TQNODE000%d", i), fmt.Sprintf("a-secret-of-node-%d", i), "queue", "list")
+	}
+	for range c.Nodes { // each knows all uses, whatever node they were at [V1-23]
+		if unused := eval[int](b, `fetch("../v1/keys", {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.json()).then((l) => l.keys.filter((k) => !k.lastUse).length)`); unused != 0 {
+			t.Errorf("%d keys were used, and a node does not show it", unused)
 		}
 	}
 	leads := eval[string](b, `fetch("../v1/cluster", {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.json()).then((s) => s.members.find((m) => m.role === "leader").address)`)

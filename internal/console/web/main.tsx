@@ -1,6 +1,6 @@
 // The frame around all screens: search, places, what the connection does, and who is asked.
 
-import { Fragment, h, render } from "preact";
+import { Fragment, h, render, type ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
 import type { AlarmList, OutboxList, QueueList, TaskList } from "./api.gen";
 import { Dialogs } from "./act";
@@ -17,7 +17,11 @@ import { Overview } from "./screens/overview";
 import { QueuePage } from "./screens/queue";
 import { SignIn } from "./screens/signin";
 
-const Alarms = lazy((m) => m.Alarms), Claims = lazy((m) => m.Claims), DeadQueues = lazy((m) => m.DeadQueues), Health = lazy((m) => m.Health), Log = lazy((m) => m.Log), Outboxes = lazy((m) => m.Outboxes), Redrivers = lazy((m) => m.Redrivers), Tasks = lazy((m) => m.Tasks), TracePage = lazy((m) => m.TracePage);
+// screens are the pages, by the first part of their addresses.
+const screens: Record<string, ComponentType> = {
+  "": Overview, q: QueuePage, m: MessagePage, dead: lazy((m) => m.DeadQueues), trace: lazy((m) => m.TracePage), tasks: lazy((m) => m.Tasks), redrivers: lazy((m) => m.Redrivers), claims: lazy((m) => m.Claims), outbox: lazy((m) => m.Outboxes),
+  log: lazy((m) => m.Log), alarms: lazy((m) => m.Alarms), health: lazy((m) => m.Health), keys: lazy((m) => m.AccessKeys),
+};
 
 const id = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
@@ -38,22 +42,8 @@ function Search() {
 }
 
 function Screen() {
-  const [first = ""] = route.value.path;
-  switch (first) {
-    case "": return <Overview />;
-    case "q": return <QueuePage />;
-    case "m": return <MessagePage />;
-    case "dead": return <DeadQueues />;
-    case "trace": return <TracePage />;
-    case "tasks": return <Tasks />;
-    case "redrivers": return <Redrivers />;
-    case "claims": return <Claims />;
-    case "outbox": return <Outboxes />;
-    case "log": return <Log />;
-    case "alarms": return <Alarms />;
-    case "health": return <Health />;
-  }
-  return <Empty><h1>There is no such page</h1><p><a href="#/">Go to the overview</a></p></Empty>;
+  const at = route.value.path[0] ?? "", Page = Object.hasOwn(screens, at) && screens[at];
+  return Page ? <Page /> : <Empty><h1>There is no such page</h1><p><a href="#/">Go to the overview</a></p></Empty>;
 }
 
 function Places() {
@@ -74,7 +64,7 @@ function Places() {
     {has("claims", "tenaq:ListClaims") && place("claims", "Claims")}
     {outbox.data && outbox.data.outboxes.length > 0 && place("outbox", "Outbox", outbox.data.outboxes.reduce((n, o) => n + (o.parked ?? 0), 0), true)}
     {can("alarms") && place("alarms", "Alarms", raised, true)}
-    {place("log", "Action log")}{place("health", "Health")}
+    {place("log", "Action log")}{!server.value?.open && has("keys", "tenaq:ViewKeys") && place("keys", "Access keys")}{place("health", "Health")}
   </nav>;
 }
 

@@ -1,5 +1,6 @@
 // The screens that are loaded when they are wanted.
 
+export { AccessKeys } from "./screens/access";
 export { Alarms } from "./screens/alarms";
 export { Claims } from "./screens/claims";
 export { Dead, DeadQueues } from "./screens/dead";
