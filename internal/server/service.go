@@ -85,6 +85,10 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Rejoin:    s.rejoin,
 		IdleMax:   idleMax,
 	})
+	var control v1.Control
+	if s.node != nil {
+		control = s.node
+	}
 	v.v1 = v1.New(v1.Config{
 		Broker:    v.broker,
 		Door:      s.door,
@@ -99,6 +103,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Redrivers: s.cfg.Redrivers,
 		Stores:    s.cfg.Stores,
 		Backup:    s.backups.begin,
+		Control:   control,
 		SQS:       v.api.Do,
 	})
 	v.cloudwatch = cloudwatch.New(cloudwatch.Config{Monitor: v.alarms, Door: s.door,

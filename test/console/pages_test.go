@@ -172,7 +172,7 @@ func TestPages(t *testing.T) {
 		{"message", "#/m/" + s.dead, "Latest attempts"},
 		{"gone", "#/m/00000000-0000-4000-8000-000000000000", "No queue has this message now"},
 		{"alarms", "#/alarms", "Alarms"},
-		{"health", "#/health", "commits reach the disk"},
+		{"health", "#/health", "This is a single server"},
 		{"without-keys", "#/keys", "This server has no keys"},
 		{"none", "#/nowhere", "There is no such page"},
 	} {

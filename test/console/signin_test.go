@@ -304,6 +304,13 @@ func TestSessionInCluster(t *testing.T) {
 			t.Errorf("%d keys were used, and a node does not show it", unused)
 		}
 	}
+	b.goTo("#/health")
+	for range 2 * len(c.Nodes) { // each node shows the cluster
+		b.do(chromedp.Reload())
+		b.until("the nodes are listed", `document.querySelectorAll("main tbody tr").length === 3 && document.querySelector("main").innerText.includes("leader")`)
+	}
+	b.judged("cluster")
+	b.goTo("#/q/orders")
 	leads := eval[string](b, `fetch("../v1/cluster", {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.json()).then((s) => s.members.find((m) => m.role === "leader").address)`)
 	i := slices.IndexFunc(c.Nodes, func(n *child.Node) bool { return n.Address == leads })
 	if i < 0 {

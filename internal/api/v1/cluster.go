@@ -42,8 +42,7 @@ func NewCluster(cfg ClusterConfig) http.Handler {
 	return &Handler{
 		// These paths are about no queue, so no policy is ever read.
 		cfg: Config{Door: cfg.Door, Policies: auth.NewPolicies(nil, cfg.Logger),
-			Intake: cfg.Intake, Logger: cfg.Logger},
-		control: cfg.Control,
+			Intake: cfg.Intake, Logger: cfg.Logger, Control: cfg.Control},
 	}
 }
 
@@ -55,7 +54,7 @@ func IsCluster(r *http.Request) bool {
 }
 
 // cluster answers GET /v1/cluster.
-func (c *call) cluster(none) (cluster.Status, error) { return c.control.Status(c), nil }
+func (c *call) cluster(none) (cluster.Status, error) { return c.cfg.Control.Status(c), nil }
 
 type nodeIn struct {
 	Node string `json:"node" doc:"id of a node, a beginning of it, or its address"`
@@ -66,7 +65,7 @@ func (c *call) join(in nodeIn) (none, error) {
 	if in.Node == "" {
 		return none{}, errNoNode("node")
 	}
-	return none{}, asClusterError(c.control.Join(c, in.Node))
+	return none{}, asClusterError(c.cfg.Control.Join(c, in.Node))
 }
 
 // remove answers POST /v1/cluster/remove.
@@ -74,7 +73,7 @@ func (c *call) remove(in nodeIn) (none, error) {
 	if in.Node == "" {
 		return none{}, errNoNode("node")
 	}
-	return none{}, asClusterError(c.control.Remove(c, in.Node))
+	return none{}, asClusterError(c.cfg.Control.Remove(c, in.Node))
 }
 
 type replaceIn struct {
@@ -90,7 +89,7 @@ func (c *call) replace(in replaceIn) (none, error) {
 	case in.New == "":
 		return none{}, errNoNode("new")
 	}
-	return none{}, asClusterError(c.control.Replace(c, in.Old, in.New))
+	return none{}, asClusterError(c.cfg.Control.Replace(c, in.Old, in.New))
 }
 
 type transferIn struct {
@@ -99,7 +98,7 @@ type transferIn struct {
 
 // transfer answers POST /v1/cluster/transfer.
 func (c *call) transfer(in transferIn) (none, error) {
-	return none{}, asClusterError(c.control.Transfer(c, in.Node))
+	return none{}, asClusterError(c.cfg.Control.Transfer(c, in.Node))
 }
 
 func errNoNode(name string) error {

@@ -21,8 +21,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Config configures a Handler. Monitor, Redrivers, Stores and Backup may be nil; the rest is
-// required.
+// Config configures a Handler. Monitor, Redrivers, Stores, Backup and Control may be nil; the rest
+// is required.
 type Config struct {
 	Broker   *broker.Broker
 	Door     *auth.Door
@@ -54,12 +54,14 @@ type Config struct {
 	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
 	// ErrBackupRunning.
 	Backup func(context.Context) (Backup, error)
+
+	// Control is that of the cluster; nil for a single server.
+	Control Control
 }
 
 // A Handler serves /v1.
 type Handler struct {
 	cfg     Config
-	control Control // of the handler that serves /v1/cluster, and nothing else
 	live    *lives
 	asked   chan struct{} // holds one for each redriver that is asked
 	reached chan struct{} // holds one for each request to a store outside

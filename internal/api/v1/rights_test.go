@@ -41,7 +41,7 @@ func TestEveryRight(t *testing.T) {
 			continue
 		}
 		control, _, backup := needed(r)
-		k.control, k.cfg.Backup = control, backup
+		k.cfg.Control, k.cfg.Backup = control, backup
 		path := root + strings.NewReplacer("{queue}", "q", "{task}", "q:1", "{key}", "k", "{id}", "x", "{outbox}", "shop").Replace(r.path)
 		body := map[bool]string{true: "{}"}[r.method != "GET"]
 		status, text := k.as(t, "key "+without[r.right()], r.method, path, body)

@@ -197,7 +197,7 @@ func hasRedrivers(h *Handler) bool {
 func hasStores(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Stores != nil
 }
-func hasCluster(h *Handler) bool { return h.control != nil }
+func hasCluster(h *Handler) bool { return h.cfg.Control != nil }
 func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }
 func hasSessions(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Door.HasSessions()
