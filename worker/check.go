@@ -57,8 +57,9 @@ func (w *Worker) check(ctx context.Context) error {
 		return fmt.Errorf("the RedrivePolicy of %s: %w", w.cfg.QueueURL, err)
 	}
 	if w.dead.url == "" && policy.Target != "" {
-		if w.dead.url, err = sqsqueue.URLOf(ctx, w.cfg.Client, policy.Target); err != nil {
-			return fmt.Errorf("the dead-letter queue %s: %w: allow sqs:GetQueueUrl there, or set DeadLetterURL", policy.Target, err)
+		w.dead.url = policy.Target
+		if err := w.resolve(ctx, &w.dead.url); err != nil {
+			return err
 		}
 	}
 	w.dead.policy = policy.Target != "" && queuename.Of(w.dead.url) == queuename.Of(policy.Target)

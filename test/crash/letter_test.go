@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/url"
 	"path"
 	"sync"
@@ -68,8 +69,11 @@ func TestKillLetters(t *testing.T) {
 		})
 		k.must(err)
 		workers.Go(func() {
-			if err := w.Run(ctx); err != nil {
-				stop(err)
+			err := w.Run(ctx)
+			for ; err != nil && ctx.Err() == nil; err = w.Run(ctx) {
+				if _, down := errors.AsType[*net.OpError](err); !down { // it may begin while the server is down
+					stop(err)
+				}
 			}
 		})
 	}
