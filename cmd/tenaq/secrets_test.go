@@ -167,7 +167,7 @@ func (b *logBuffer) String() string {
 
 // No answer of a server has one of its secrets, nor has its log: those of its keys, of addresses of
 // stores and webhooks, and what a signed-in page keeps. Each route of the document is requested,
-// with a session and without. [CONSOLE-7, AUTH-35, V1-23]
+// with a session and without. [CONSOLE-7, AUTH-35, V1-23, V1-24]
 func TestSecretsStayInServer(t *testing.T) {
 	dir := t.TempDir()
 	s := &searched{T: t, secrets: slices.Clone(secretsOfServer), headers: http.Header{"Sec-Fetch-Site": {"same-origin"}}}
@@ -226,6 +226,10 @@ func TestSecretsStayInServer(t *testing.T) {
 	status, _, keys := s.ask("GET", server.URL+"/v1/keys", "")
 	if status != http.StatusOK || !strings.Contains(keys, "TQOPS00001") || !strings.Contains(keys, "TQVIEW0001") { // which have secrets, and one a token
 		t.Errorf("the keys: got %d %s", status, keys)
+	}
+	status, _, settings := s.ask("GET", server.URL+"/v1/settings", "")
+	if status != http.StatusOK || !strings.Contains(settings, "postgres://app@127.0.0.1:1/shop") || !strings.Contains(settings, `"pager,team"`) {
+		t.Errorf("the settings: got %d %s", status, settings)
 	}
 	for _, base := range []string{server.URL, server.AdminURL} {
 		for _, path := range []string{"/", "/metrics", "/readyz", "/livez", "/nothing", "/v1/", "/v1/nothing", "/v1/session/x", "/v1/stores/shop", "/v1/do/Nothing", "/console", "/console/nothing", "/_localstack/health", "/000000000000/orders"} {

@@ -231,7 +231,7 @@ var may = map[string][]string{
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "github.com/robfig/cron/v3", "github.com/spf13/pflag",
 	},
 	"internal/settings": {
-		"internal/cli", "internal/cluster/wire", "internal/observe/monitor", "internal/redrivehost", "internal/server", "redrive",
+		"internal/api/v1", "internal/cli", "internal/cluster/wire", "internal/observe/monitor", "internal/redrivehost", "internal/server", "redrive",
 		"github.com/spf13/pflag", "go.yaml.in/yaml/v3",
 	},
 

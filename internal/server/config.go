@@ -154,6 +154,10 @@ type Config struct {
 	// Stores, if set, are stores outside the server whose claims /v1/claims shows.
 	Stores v1.Stores
 
+	// Settings lists this configuration for /v1/settings, as its user wrote it and without
+	// passwords. A server without a list has no such route.
+	Settings []v1.Setting
+
 	// Version is the version of the program.
 	Version string
 

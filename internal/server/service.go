@@ -102,6 +102,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Monitor:   v.alarms,
 		Redrivers: s.cfg.Redrivers,
 		Stores:    s.cfg.Stores,
+		Settings:  s.cfg.Settings,
 		Backup:    s.backups.begin,
 		Control:   control,
 		SQS:       v.api.Do,

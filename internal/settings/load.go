@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/server"
 )
@@ -112,7 +113,40 @@ func (f *SettingFlags) Load() (*Configuration, error) {
 		}
 		c.DeadLetterQueues = c.File.Redrive.DeadLetterQueues()
 	}
+	c.Settings = c.shown()
 	return c, nil
+}
+
+// shown lists the settings as people see them: without passwords. [V1-24]
+func (c *Configuration) shown() (list []v1.Setting) {
+	add := func(name, origin string, values ...string) {
+		if len(values) > 0 {
+			list = append(list, v1.Setting{Name: name,
+				Value: withoutPassword(strings.Join(values, ",")), Origin: origin})
+		}
+	}
+	for _, v := range c.Values {
+		add(v.Name, v.Origin, v.Value)
+	}
+	f := c.File
+	if f == nil {
+		return list
+	}
+	at := func(line int) string { return fmt.Sprintf("%s:%d", f.Path, line) }
+	if len(f.Queues) > 0 {
+		add("queues", at(f.Queues[0].Line), QueueNames(c.Queues)...)
+	}
+	if r := f.Redrive; r != nil {
+		add("redrive", at(r.Line), r.QueueNames()...)
+		if r.Records.Address != "" {
+			add("redrive.records", at(r.Line), r.Records.Address)
+		}
+	}
+	if len(f.Stores) > 0 {
+		add("claims", at(f.Stores[0].Line), StoreNames(f.Stores)...)
+	}
+	add("actions", f.Path, f.ActionNames()...) // and not what they hold
+	return list
 }
 
 // DataDir returns the data directory of a server with these settings. If a flag names it, no other

@@ -29,7 +29,7 @@ func TestZeroMeansNone(t *testing.T) {
 // TestEverySettingIsConfigurable checks that no field of Config is left out: each has a setting,
 // perhaps for its opposite, but for what the program itself provides.
 func TestEverySettingIsConfigurable(t *testing.T) {
-	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics", "Actions", "HeapBallast", "DeadLetterQueues", "ConfigFiles", "ClusterToken", "Writing", "Redrivers", "Stores"}
+	provided := []string{"Queues", "Version", "Logger", "Fatal", "Metrics", "Actions", "HeapBallast", "DeadLetterQueues", "ConfigFiles", "ClusterToken", "Writing", "Redrivers", "Stores", "Settings"}
 	set := map[string]bool{}
 	for _, s := range allSettings {
 		field := strings.ReplaceAll(strings.ToLower(s.name), "-", "")
@@ -40,6 +40,38 @@ func TestEverySettingIsConfigurable(t *testing.T) {
 		if field.IsExported() && !slices.Contains(provided, name) && !set[strings.ToLower(name)] {
 			t.Errorf("Config.%s: got no setting, want one", name)
 		}
+	}
+}
+
+// The settings that people see have no password, whatever the address that has one. [V1-24]
+func TestShownSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tenaq.yaml")
+	file := `region: eu-west-1
+queues: [{name: orders-dlq}, {name: parking}]
+redrive:
+  records: postgresql://app:hidden@db.example.com/app?sslmode=require
+  queues: [{dead-letter: orders-dlq, parking: parking}]
+claims: [{name: shop, records: "postgres://app:hidden@db.example.com/shop"}]
+actions: {team: {webhook: "https://hooks.example.com/hidden"}, pager: {command: [sh, hidden]}}
+`
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := loadArgs(t, "--config", path, "--public-url", "HTTPS://app:hidden@queue.example.com", "--alarm-pages=https://app:hidden@docs.example.com/{kind}.html")
+	var got []string
+	for i, s := range c.Settings {
+		if i < len(allSettings) && s.Name != allSettings[i].name {
+			t.Errorf("got %s in the place of %s", s.Name, allSettings[i].name)
+		}
+		if s.Origin != "default" {
+			got = append(got, s.Name+" "+s.Value+" "+strings.TrimPrefix(s.Origin, path))
+		}
+	}
+	want := []string{"data-dir data --data-dir", "region eu-west-1 :1", "public-url https://app@queue.example.com --public-url",
+		"alarm-pages https://app@docs.example.com/{kind}.html --alarm-pages", "queues orders-dlq,parking :2", "redrive orders-dlq :3",
+		"redrive.records postgresql://app@db.example.com/app?sslmode=require :3", "claims shop :6", "actions pager,team "}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

@@ -82,20 +82,29 @@ func StoreNames(stores []ClaimStore) (names []string) {
 	return names
 }
 
+// withoutPassword is an address as people may see it. It leaves other texts as they are.
 func withoutPassword(address string) string {
-	if !strings.HasPrefix(address, "postgres") {
+	scheme, _, isURL := strings.Cut(address, "://")
+	if !isURL || scheme == "sqlite" {
 		return address
 	}
 	u, err := url.Parse(address)
+	var query url.Values
+	if err == nil {
+		query, err = url.ParseQuery(u.RawQuery)
+	}
 	if err != nil {
-		return "postgres:" // nothing is known of where its password ends
+		return scheme + ":" // nothing is known of where its password ends
+	}
+	_, has := u.User.Password()
+	if !has && !query.Has("password") && !query.Has("sslpassword") {
+		return address
 	}
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
 	}
-	query := u.Query()
 	query.Del("password")
 	query.Del("sslpassword")
 	u.RawQuery = query.Encode()
-	return u.String()
+	return strings.NewReplacer("%7B", "{", "%7D", "}").Replace(u.String()) // of alarm-pages
 }

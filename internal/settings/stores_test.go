@@ -53,3 +53,27 @@ func TestClaimStores(t *testing.T) {
 		}
 	}
 }
+
+// What could be a password is left out of an address. Other texts stay as they are.
+func TestWithoutPassword(t *testing.T) {
+	for address, want := range map[string]string{
+		"":                            "",
+		"a b":                         "a b",
+		"postgres data":               "postgres data",
+		"dynamodb:jobs":               "dynamodb:jobs",
+		"sqlite:///var/a%zz:b@c.db":   "sqlite:///var/a%zz:b@c.db",
+		"https://queue.example.com/a": "https://queue.example.com/a",
+		"https://app@docs.example.com/{kind}?a={kind}&b":          "https://app@docs.example.com/{kind}?a={kind}&b",
+		"https://:hidden@docs.example.com/{kind}":                 "https://@docs.example.com/{kind}",
+		"https://app:hid:den@docs.example.com/{kind}?c=d":         "https://app@docs.example.com/{kind}?c=d",
+		"postgres://app:hid%40den@db/a?sslpassword=hidden&b=c":    "postgres://app@db/a?b=c",
+		"postgres://app@db/a?password=hidden&sslmode=disable&b=c": "postgres://app@db/a?b=c&sslmode=disable",
+		"postgres://app@db/a?password=hidden;b":                   "postgres:",
+		"postgres://app:hid/den@db/a":                             "postgres:",
+		"postgres://app:hid%zzden@db/a":                           "postgres:",
+	} {
+		if got := withoutPassword(address); got != want {
+			t.Errorf("%q: got %q, want %q", address, got, want)
+		}
+	}
+}

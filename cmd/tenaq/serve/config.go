@@ -1,11 +1,11 @@
 package serve
 
 import (
-	"fmt"
-	"strings"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/server"
 	"tenaq/internal/settings"
@@ -64,7 +64,7 @@ func NewConfigCmd(a *cli.App) *cobra.Command {
 		Short: "Print the settings that serve would use, and where each comes from",
 		Long: `Print the settings that "tenaq serve" would use, and where each comes from. The
 command takes the flags of serve, reads the same file and environment, and
-checks them.
+checks them. It asks no server: "tenaq config running" does.
 
 ` + settingsHelp,
 		Example: `  tenaq config
@@ -80,6 +80,7 @@ checks them.
 		},
 	}
 	f.Register(cmd.Flags())
+	cmd.AddCommand(newRunningCmd(a))
 	return cmd
 }
 
@@ -87,42 +88,61 @@ func printConfiguration(a *cli.App, c *settings.Configuration) error {
 	if err := c.CheckClusterFiles(); err != nil {
 		return err
 	}
+	document := map[string]any{"queues": append([]server.Queue{}, c.Queues...)}
+	if c.File != nil && c.File.Redrive != nil {
+		document["redrive"] = c.File.Redrive.Document()
+	}
+	if c.File != nil && len(c.File.Stores) > 0 {
+		document["claims"] = settings.StoreNames(c.File.Stores)
+	}
+	if c.File != nil && len(c.File.Actions) > 0 {
+		document["actions"] = c.File.ActionNames() // and not what they hold
+	}
+	return printSettings(a, c.Settings, document)
+}
+
+// printSettings prints a list of settings, with --json as a part of a document.
+func printSettings(a *cli.App, list []v1.Setting, document map[string]any) error {
 	if a.JSON {
 		values := map[string]settings.Loaded{}
-		for _, v := range c.Values {
-			values[v.Name] = v
+		for _, s := range list {
+			values[s.Name] = settings.Loaded(s)
 		}
-		document := map[string]any{"settings": values,
-			"queues": append([]server.Queue{}, c.Queues...)}
-		if c.File != nil && c.File.Redrive != nil {
-			document["redrive"] = c.File.Redrive.Document()
-		}
-		if c.File != nil && len(c.File.Stores) > 0 {
-			document["claims"] = settings.StoreNames(c.File.Stores)
-		}
-		if c.File != nil && len(c.File.Actions) > 0 {
-			document["actions"] = c.File.ActionNames() // and not what they hold
-		}
+		document["settings"] = values
 		return a.PrintJSON(document)
 	}
 	t := cli.Table{Head: []string{"SETTING", "VALUE", "FROM"}}
-	for _, v := range c.Values {
-		t.Add(v.Name, cli.OrDash(v.Value), v.Origin)
-	}
-	if len(c.Queues) > 0 {
-		t.Add("queues", strings.Join(settings.QueueNames(c.Queues), ","),
-			fmt.Sprintf("%s:%d", c.File.Path, c.File.Queues[0].Line))
-	}
-	if c.File != nil && c.File.Redrive != nil {
-		t.Add("redrive", strings.Join(c.File.Redrive.QueueNames(), ","),
-			fmt.Sprintf("%s:%d", c.File.Path, c.File.Redrive.Line))
-	}
-	if c.File != nil && len(c.File.Stores) > 0 {
-		t.Add("claims", strings.Join(settings.StoreNames(c.File.Stores), ","),
-			fmt.Sprintf("%s:%d", c.File.Path, c.File.Stores[0].Line))
-	}
-	if c.File != nil && len(c.File.Actions) > 0 {
-		t.Add("actions", strings.Join(c.File.ActionNames(), ","), c.File.Path)
+	for _, s := range list {
+		t.Add(s.Name, cli.OrDash(s.Value), s.Origin)
 	}
 	return a.PrintTable(t)
+}
+
+func newRunningCmd(a *cli.App) *cobra.Command {
+	f := &cli.ClientFlags{}
+	cmd := &cobra.Command{
+		Use:   "running",
+		Short: "Print the settings of a running server, and where each comes from",
+		Long: `Print the settings that a running server was started with, and where each comes
+from. "tenaq config" prints those that a start on this machine would use.
+
+Passwords are left out. SIGHUP, which reloads keys and certificate, changes no
+setting. In a cluster, the leader answers with its own settings.
+
+The command needs a key with tenaq:ViewSettings, of the account of the server.`,
+		Example: `  tenaq config running
+  tenaq config running --json | jq -r '.settings.listen.value'`,
+		Args: cli.Wants(0, 0),
+		RunE: f.RunV1("does not show its settings: this needs a tenaq server of this version",
+			func(ctx context.Context, v *cli.V1Client, _ []string) error {
+				var list v1.SettingList
+				err := v.Get(ctx, "list the settings", "", "/settings", nil, &list)
+				if err != nil {
+					return err
+				}
+				return printSettings(a, list.Settings, map[string]any{})
+			}),
+	}
+	f.Register(cmd)
+	return cmd
 }

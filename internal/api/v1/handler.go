@@ -21,8 +21,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Config configures a Handler. Monitor, Redrivers, Stores, Backup and Control may be nil; the rest
-// is required.
+// Config configures a Handler. Monitor, Redrivers, Stores, Settings, Backup and Control may be nil;
+// the rest is required.
 type Config struct {
 	Broker   *broker.Broker
 	Door     *auth.Door
@@ -50,6 +50,9 @@ type Config struct {
 
 	// Stores are those outside the server whose claims are shown; nil for none.
 	Stores Stores
+
+	// Settings are those of the server, without passwords; nil for a server without a list.
+	Settings []Setting
 
 	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
 	// ErrBackupRunning.

@@ -17,6 +17,9 @@ func init() {
 			summary: "Make a short-lived bearer token of the key that signs the request"},
 		{method: "GET", path: "/keys", action: "ViewKeys", server: true,
 			operation: does((*call).keys), summary: "List the keys of this server, without secrets"},
+		{method: "GET", path: "/settings", action: "ViewSettings", server: true,
+			needs: hasSettings, operation: does((*call).settings),
+			summary: "List the settings of this server with their origins, without passwords"},
 		{method: "GET", path: "/session", action: "Session", free: true, needs: hasSessions,
 			operation: does((*call).showSession),
 			summary:   "Show the session of a page, and what it may do"},
@@ -197,8 +200,9 @@ func hasRedrivers(h *Handler) bool {
 func hasStores(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Stores != nil
 }
-func hasCluster(h *Handler) bool { return h.cfg.Control != nil }
-func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }
+func hasSettings(h *Handler) bool { return len(h.cfg.Settings) > 0 }
+func hasCluster(h *Handler) bool  { return h.cfg.Control != nil }
+func hasSQS(h *Handler) bool      { return h.cfg.Broker != nil && h.cfg.SQS != nil }
 func hasSessions(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Door.HasSessions()
 }

@@ -636,6 +636,16 @@ export interface Session {
   version: string;
 }
 
+export interface Setting {
+  name: string;
+  origin: string;
+  value: string;
+}
+
+export interface SettingList {
+  settings: Setting[];
+}
+
 export interface ShownAlarm {
   acknowledged?: boolean;
   actions: string[];
