@@ -247,7 +247,7 @@ func setCookie(ctx context.Context, name, value, url string) error {
 
 // A session is known to the node that leads. So it continues whichever node a balancer asks, and
 // when another node is lost. When the leader is lost, the page asks to sign in again, and then
-// shows what it showed before. [CONSOLE-10, V1-23]
+// shows what it showed before. [CONSOLE-10, V1-23, V1-24]
 func TestSessionInCluster(t *testing.T) {
 	t.Parallel()
 	chromium(t)
@@ -315,6 +315,11 @@ func TestSessionInCluster(t *testing.T) {
 	i := slices.IndexFunc(c.Nodes, func(n *child.Node) bool { return n.Address == leads })
 	if i < 0 {
 		t.Fatalf("%s leads, which is no node", leads)
+	}
+	for range c.Nodes { // each shows the settings of the leader [V1-24]
+		if at := eval[string](b, `fetch("../v1/settings", {headers: {"Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then((r) => r.json()).then((l) => l.settings.find((s) => s.name === "cluster-advertise").value)`); at != leads {
+			t.Errorf("a node shows the settings of %s, and %s leads", at, leads)
+		}
 	}
 	leader, other := c.Nodes[i], c.Nodes[(i+1)%len(c.Nodes)]
 	if err := other.Kill(); err != nil {

@@ -1,20 +1,22 @@
 // The server, the caller, and the cluster.
 
 import { Fragment, h } from "preact";
-import type { Member, Status } from "../api.gen";
+import { useState } from "preact/hooks";
+import type { Member, Setting, SettingList, Status } from "../api.gen";
 import { useGet } from "../api";
 import { cmd, useCommands } from "../commands";
 import { age, bytes, count } from "../format";
 import { latest, polling, restarts, stalled, streaming } from "../live";
 import { Badge, Empty, Fact, T, Table, Time, useTitle, Wait } from "../parts";
-import { lost, server } from "../state";
+import { has, lost, server } from "../state";
 
 export function Health() {
   useTitle("Health");
   const d = server.value, tick = polling.value ? null : latest.value;
   const clustered = d?.features.includes("cluster") ?? false;
+  const settings = has("settings", "tenaq:ViewSettings");
   useCommands([cmd("Check the disk, the clock, the endpoint and the queues", "tenaq", "doctor"), { ...cmd("Check that the server on this machine is ready", "tenaq", "health"), local: true },
-    { ...cmd("Print the settings of the server", "tenaq", "config"), local: true }, cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
+    ...(settings ? [cmd("Print the settings of the server", "tenaq", "config", "running")] : []), cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
     ...(clustered ? [cmd("Show the cluster", "tenaq", "cluster", "status")] : [])]);
   if (!d) return <Empty>Waiting for the server…</Empty>;
   return <Fragment>
@@ -32,6 +34,7 @@ export function Health() {
       <Fact name="Parts of the API"><T text={d.features.join(", ")} /></Fact>
     </dl>
     {clustered ? <Cluster /> : <Fragment><h2>Cluster</h2><Empty>This is a single server. A cluster of three servers survives the loss of one: <code>tenaq cluster --help</code>.</Empty></Fragment>}
+    {settings && <Settings clustered={clustered} />}
     <p class="dim">The admin address has more for monitoring systems: <code>/livez</code>, <code>/readyz</code> and <code>/metrics</code>.</p>
   </Fragment>;
 }
@@ -39,6 +42,19 @@ export function Health() {
 function difference(at: number): string {
   const ms = Math.abs(Date.now() - at);
   return ms < 2500 ? "less than 2.5 s" : age(ms);
+}
+
+// Settings are read when they are unfolded. Those that were set come first. [V1-24]
+function Settings({ clustered }: { clustered: boolean }) {
+  const [open, set] = useState(false);
+  const asked = useGet<SettingList>(open ? "/settings" : null);
+  const usual = (s: Setting) => s.origin === "default";
+  return <Fragment><h2>Settings</h2><details class="numbers" onToggle={(e) => set(e.currentTarget.open)}><summary>Values{clustered && " of the leader"}, and where they come from</summary>
+    {open && <Wait of={asked}>{({ settings }) => <Table<Setting> name="Settings" rows={[...settings.filter((s) => !usual(s)), ...settings.filter(usual)]} id={(s) => s.name} columns={[
+      { name: "Setting", cell: (s) => <code><T text={s.name} /></code> },
+      { name: "Value", wide: true, cell: (s) => <T text={s.value || "–"} /> },
+      { name: "From", cell: (s) => usual(s) ? <span class="dim">default</span> : <T text={s.origin} /> },
+    ]} />}</Wait>}</details></Fragment>;
 }
 
 function Cluster() {
