@@ -277,7 +277,7 @@ func (s *searched) requestRoutes(url string) (statuses map[int]int, tried int) {
 	if err := json.Unmarshal(v1.OpenAPI(), &document); err != nil {
 		s.Fatal(err)
 	}
-	inPath := strings.NewReplacer("{queue}", "orders-dlq", "{task}", "orders-dlq:1", "{key}", "order-17", "{id}", "00000000-0000-4000-8000-000000000000",
+	inPath := strings.NewReplacer("{queue}", "orders-dlq", "{task}", "orders-dlq:1", "{kind}", "unknown", "{key}", "order-17", "{id}", "00000000-0000-4000-8000-000000000000",
 		"{outbox}", "shop", "{action}", "ListQueues")
 	statuses = make(map[int]int)
 	ask := func(method, path, body string) {

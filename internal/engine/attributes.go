@@ -220,8 +220,9 @@ type GetQueueAttributes struct {
 	Queue QueueName
 	Names []string
 
-	// The answer: the values by name.
-	Attributes map[string]string
+	// The answer: the values by name, and what tells the queue from another one of its name.
+	Attributes  map[string]string
+	Incarnation [16]byte
 }
 
 func (op *GetQueueAttributes) apply(e *Engine, _ *Command) *Error {
@@ -237,7 +238,7 @@ func (op *GetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 			return errUnknownAttribute(name)
 		}
 	}
-	op.Attributes = nil
+	op.Attributes, op.Incarnation = nil, q.row.Incarnation
 	if len(op.Names) == 0 { // [ATTR-27]
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"tenaq/internal/api/sqs/sqswire"
@@ -143,6 +144,11 @@ func asAlarmError(err error) error {
 			sentence(err, monitor.ErrInvalid))
 	case errors.Is(err, monitor.ErrLimit):
 		return sqswire.Errorf(sqswire.InvalidParameterValue, "%s", sentence(err, monitor.ErrLimit))
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return &Error{http.StatusServiceUnavailable, string(sqswire.ServiceUnavailable),
+			"Nothing was changed, because the server cannot write to its disk: " + errno.Error() +
+				". Check the disk of the server, then try again."}
 	}
 	return err
 }

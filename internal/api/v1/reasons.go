@@ -2,10 +2,14 @@ package v1
 
 import (
 	"cmp"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
+	"time"
 
 	"tenaq/internal/api/intake"
+	"tenaq/internal/api/sqs/sqswire"
 	"tenaq/internal/engine"
 	"tenaq/internal/observe/monitor"
 	"tenaq/internal/work/fingerprint"
@@ -35,6 +39,7 @@ type kind struct {
 	Holding  int        `json:"holding,omitempty" doc:"those that hold a group"`
 	Reason   string     `json:"reason"` // with # for what differs
 	Sample   kindSample `json:"sample"`
+	Note     *kindNote  `json:"note,omitempty"`
 
 	first, last int64
 }
@@ -49,6 +54,13 @@ type kindSample struct {
 	ID      string `json:"messageId"`
 	Lineage string `json:"lineageId"`
 	Reason  string `json:"reason,omitempty"`
+}
+
+// A kindNote is what an operator wrote about a kind.
+type kindNote struct {
+	Text string    `json:"text"`
+	By   string    `json:"by"`
+	At   time.Time `json:"at"`
 }
 
 // Bounds of what a request keeps of the kinds that it finds. One more step fits beside them.
@@ -95,7 +107,41 @@ func (c *call) reasons(in reasonsIn) (list reasonList, err error) {
 	for _, k := range list.Kinds {
 		k.First, k.Last = timeText(k.first), timeText(k.last)
 	}
-	return list, nil
+	return list, c.addNotes(in.Queue, list.Kinds)
+}
+
+// addNotes adds the notes of operators, which only queues of the server's own account have.
+func (c *call) addNotes(queue string, kinds []*kind) error {
+	if c.cfg.Monitor == nil || c.principal.Account() != c.cfg.Door.Account() {
+		return nil
+	}
+	notes, err := c.cfg.Monitor.Notes(c, queue)
+	for _, k := range kinds {
+		if n := notes[k.Kind]; n != nil {
+			k.Note = &kindNote{n.Text, n.By, n.At}
+		}
+	}
+	return err
+}
+
+type noteIn struct {
+	Queue string  `path:"queue"`
+	Kind  string  `path:"kind"`
+	Text  *string `json:"text" doc:"at most 500 bytes; an empty text removes the note"`
+}
+
+// noteReason answers POST /v1/queues/{queue}/reasons/{kind}/note. [NACK-23]
+func (c *call) noteReason(in noteIn) (none, error) {
+	if in.Text == nil {
+		return none{}, sqswire.Errorf(sqswire.MissingParameter,
+			"The member text is missing: an empty text removes the note.")
+	}
+	err := c.cfg.Monitor.PutNote(c, monitor.Note{Queue: in.Queue, Kind: in.Kind, Text: *in.Text,
+		By: c.by()})
+	if full, ok := errors.AsType[*monitor.NotesFull](err); ok {
+		return none{}, &Error{http.StatusConflict, "TooManyNotes", full.Error()}
+	}
+	return none{}, asAlarmError(err)
 }
 
 // A failure is why and when a message failed.

@@ -42,7 +42,7 @@ func TestEveryRight(t *testing.T) {
 		}
 		control, _, backup := needed(r)
 		k.cfg.Control, k.cfg.Backup = control, backup
-		path := root + strings.NewReplacer("{queue}", "q", "{task}", "q:1", "{key}", "k", "{id}", "x", "{outbox}", "shop").Replace(r.path)
+		path := root + strings.NewReplacer("{queue}", "q", "{task}", "q:1", "{key}", "k", "{kind}", "k", "{id}", "x", "{outbox}", "shop").Replace(r.path)
 		body := map[bool]string{true: "{}"}[r.method != "GET"]
 		status, text := k.as(t, "key "+without[r.right()], r.method, path, body)
 		if status != http.StatusForbidden || !strings.Contains(text, "perform: "+strings.ToLower(r.right())+" on") {

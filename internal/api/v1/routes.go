@@ -60,6 +60,9 @@ func init() {
 			summary: "Show the life of one piece of work, by its key or the id of a message"},
 		{method: "GET", path: "/queues/{queue}/reasons", action: "PeekMessages",
 			operation: does((*call).reasons), summary: "Group messages by why they failed"},
+		{method: "POST", path: "/queues/{queue}/reasons/{kind}/note", action: "NoteReason",
+			server: true, needs: hasAlarms, operation: does((*call).noteReason), logs: aboutNote,
+			summary: "Write a note about a kind of failure, or remove it"},
 		{method: "POST", path: "/queues/{queue}/nack", action: "Nack", large: true,
 			operation: does((*call).nack),
 			summary:   "Give received messages back with a verdict and a reason"},
@@ -212,6 +215,13 @@ func aboutSession(c *call, _ any) (about, text string) { return "console", c.req
 func aboutGroup(_ *call, in any) (about, text string) {
 	release := in.(releaseIn)
 	return release.Queue, "group " + release.Group
+}
+func aboutNote(_ *call, in any) (about, text string) {
+	note := in.(noteIn)
+	if *note.Text == "" {
+		return note.Queue, "kind " + note.Kind + ", removed"
+	}
+	return note.Queue, "kind " + note.Kind + ": " + *note.Text
 }
 func aboutSilence(_ *call, in any) (about, text string) {
 	silence := in.(silenceIn)

@@ -288,9 +288,16 @@ export interface Kind {
   holding?: number;
   kind: string;
   last: string | null;
+  note?: KindNote;
   reason: string;
   receives: Receives;
   sample: KindSample;
+}
+
+export interface KindNote {
+  at: string;
+  by: string;
+  text: string;
 }
 
 export interface KindSample {

@@ -74,7 +74,7 @@ func (r *rows) Store(document []byte) error {
 	_, _ = z.Write(document) // into memory
 	_ = z.Close()
 	if b.Len() > engine.DocumentMax {
-		return fmt.Errorf("they take %d bytes, and a cluster stores at most %d: delete some alarms",
+		return fmt.Errorf("they take %d bytes, and a cluster stores at most %d: delete some alarms, or remove notes",
 			b.Len(), engine.DocumentMax)
 	}
 	return r.put(rowName, b.Bytes())

@@ -117,12 +117,14 @@ type Monitor struct {
 	disk   sync.Mutex // held while the alarms are stored
 	stored uint64     // the version that was stored last; guarded by disk
 	dirty  chan struct{}
+	noting sync.Mutex // held while a note is put or removed
 
 	mu       sync.Mutex
 	version  uint64            // of what is below, in changes
 	alarms   map[string]*entry // by name
 	silences []Silence
 	history  []Change // the newest last; also over a restart
+	notes    []Note   // the oldest first
 	kicked   chan struct{}
 }
 

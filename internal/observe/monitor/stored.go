@@ -24,6 +24,7 @@ type stored struct {
 	Alarms   []storedAlarm `json:"alarms"`
 	Silences []Silence     `json:"silences,omitempty"`
 	History  []Change      `json:"history,omitempty"`
+	Notes    []Note        `json:"notes,omitempty"`
 }
 
 type storedAlarm struct {
@@ -50,7 +51,7 @@ func (m *Monitor) load() error {
 		}
 		m.alarms[a.Name] = m.loaded(a)
 	}
-	m.silences, m.history = f.Silences, f.History
+	m.silences, m.history, m.notes = f.Silences, f.History, f.Notes
 	return nil
 }
 
@@ -102,7 +103,7 @@ func (m *Monitor) save() error {
 	}
 	m.mu.Lock()
 	f := stored{Version: storedVersion, Alarms: []storedAlarm{}, Silences: slices.Clone(m.silences),
-		History: slices.Clone(m.history)}
+		History: slices.Clone(m.history), Notes: slices.Clone(m.notes)}
 	for _, e := range m.alarms {
 		f.Alarms = append(f.Alarms,
 			storedAlarm{Record: e.Record, Told: e.done, Last: e.last, Acked: e.acked})
