@@ -23,7 +23,7 @@ of them back, and "tenaq redrive" brings them back with judgement.`,
   tenaq dead redrive orders-dlq --text timeout --yes`,
 	}
 	group.AddCommand(newListCmd(a), newRedriveCmd(a), newParkCmd(a), newDeleteCmd(a),
-		newEditCmd(a))
+		newEditCmd(a), newNoteCmd(a))
 	cli.AsGroup(group)
 	return group
 }

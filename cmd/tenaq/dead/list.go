@@ -3,6 +3,7 @@ package dead
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ identifiers, quotations and addresses are one kind; # stands for these parts.
 Messages without a reason are of the kind unknown. HOLDS counts those that hold
 their group in the source queue: no message of the group is delivered until they
 are back or gone. "tenaq dead redrive", "park" and "delete" select the messages
-of a kind with --kind.`,
+of a kind with --kind. NOTE is what "tenaq dead note" wrote about the kind.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead list orders-dlq --json | jq -r '.kinds[] | "\(.count) \(.reason)"'`,
 		Args: cli.Wants(1, 1),
@@ -78,6 +79,22 @@ type kind struct {
 		Lineage string `json:"lineageId"`
 		Reason  string `json:"reason,omitempty"`
 	} `json:"sample"`
+	Note *note `json:"note,omitempty"`
+}
+
+// A note is what an operator wrote about a kind.
+type note struct {
+	Text string    `json:"text"`
+	By   string    `json:"by"`
+	At   time.Time `json:"at"`
+}
+
+func (n *note) String() string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s, %s)", cli.FirstWords(n.Text, cli.PeekReasonTable), n.By,
+		n.At.UTC().Format(time.DateOnly))
 }
 
 // reasonsOf groups up to limit messages of a queue.
@@ -154,6 +171,7 @@ func (l *reasonList) print(a *cli.App, now time.Time) error {
 		cli.Always("REASON", func(k *kind) string {
 			return cli.OrDash(cli.FirstWords(k.Reason, cli.PeekReasonTable))
 		}),
+		cli.IfAny("NOTE", func(k *kind) string { return k.Note.String() }),
 		cli.Always("SAMPLE", func(k *kind) string { return k.Sample.ID }),
 	})
 	if err := a.PrintTable(t); err != nil {
