@@ -40,6 +40,8 @@ func filledDialogs(lines []string, letter, task string) []filled {
 		b.click("dialog[open] button", "Create it")
 		b.sees("alphanumeric")
 	}
+	note := triage("note", "Note", "Note on", "Note for")
+	note.submit, note.says = [][2]string{{"Note for", lines[2]}}, "Saved the note."
 	return []filled{
 		{action: "create", at: "#/", button: [2]string{"main button", "Create a queue"}, title: "Create a queue", fields: []string{"Name"},
 			submit: [][2]string{{"Name", lines[0]}}, says: "alphanumeric"},
@@ -54,7 +56,7 @@ func filledDialogs(lines []string, letter, task string) []filled {
 		{action: "tag", at: "#/q/hostile/settings", button: [2]string{"button", "Set a tag"}, title: "Set a tag of hostile", fields: []string{"Key", "Value"},
 			submit: [][2]string{{"Key", lines[2]}, {"Value", lines[1]}}, says: "Tag keys and values can only contain"},
 		triage("redrive", "Send back", "Send back", "Note"), triage("park", "Park", "Park", "Parking queue", "Note"),
-		missing, triage("move", "Move to", "Move to another queue", "Queue", "Note"), triage("delete", "Delete", "Delete", "To confirm", "Note"),
+		missing, triage("move", "Move to", "Move to another queue", "Queue", "Note"), triage("delete", "Delete", "Delete", "To confirm", "Note"), note,
 		{action: "edit", at: "#/m/" + letter, button: [2]string{"button", "Edit and send"}, title: "Edit and send", fields: []string{"Body", "Value of attribute 1", "Queue"},
 			submit: [][2]string{{"Queue", lines[0]}}, says: "queue"},
 		{action: "task-rate", at: "#/tasks/" + task, button: [2]string{"button", "Change the rate"}, title: "Rate of " + task},

@@ -19,7 +19,7 @@ var (
 		"create": {"sqs:CreateQueue"}, "send-first": {"sqs:CreateQueue", "sqs:SendMessage"}, "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
 		"pause": {"sqs:TagQueue", "sqs:UntagQueue"}, "resume": {"sqs:TagQueue", "sqs:UntagQueue"}, "settings": {"sqs:SetQueueAttributes"},
 		"tag": {"sqs:TagQueue"}, "untag": {"sqs:TagQueue", "sqs:UntagQueue"},
-		"redrive": moving, "move": moving, "park": moving, "create-missing": moving, "delete": taking, "edit": editing,
+		"redrive": moving, "move": moving, "park": moving, "create-missing": moving, "delete": taking, "edit": editing, "note": {"tenaq:NoteReason"},
 		"task-pause": {"tenaq:ManageTasks"}, "task-resume": {"tenaq:ManageTasks"}, "task-rate": {"tenaq:ManageTasks"}, "task-cancel": {"tenaq:ManageTasks"},
 		"settle": {"tenaq:ManageClaims"}, "release": {"tenaq:ManageClaims"},
 		"step": {"tenaq:ManageRedrivers"}, "plan": {"tenaq:ManageRedrivers"}, "redriver-pause": {"tenaq:ManageRedrivers"}, "redriver-resume": {"tenaq:ManageRedrivers"},

@@ -54,6 +54,8 @@ func (w *twins) all() []pressed {
 		}
 	}
 	confirm := func(b *tab) { b.click("dialog[open] .check input", "") }
+	removal := ofKind(triage("note", "that is removed", "loud-dlq", "Note", "Note on", [2]string{"Note", ""}))
+	removal.prepare = func(s *server) { s.note("loud-dlq", "CardDeclined", "ask bank") }
 	return []pressed{
 		{action: "create", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "fresh"}, {"After this", "7"}}},
 		{action: "create", about: "FIFO", at: "#/", button: [2]string{"main button", "Create a queue"}, dialog: "Create a queue", fill: [][2]string{{"Name", "fresh"}},
@@ -79,6 +81,8 @@ func (w *twins) all() []pressed {
 		triage("create-missing", "", "park-dlq", "Park all", "Park"),
 		ofKind(triage("delete", "a kind", "delete-dlq", "Delete", "Delete", [2]string{"To confirm", "2"})),
 		triage("delete", "all", "delete-dlq", "Delete all", "Delete", [2]string{"To confirm", "1"}),
+		ofKind(triage("note", "", "loud-dlq", "Note", "Note on", [2]string{"Note", "it's the bank: $(id)"})),
+		removal,
 		{action: "edit", at: "#/m/" + w.edit[0], button: [2]string{"button", "Edit and send"}, dialog: "Edit and send", fill: [][2]string{{"Body", hostile}}},
 		{action: "edit", about: "attributes and queue", at: "#/m/" + w.edit[1], button: [2]string{"button", "Edit and send"}, dialog: "Edit and send", fill: [][2]string{{"Queue", "send"}},
 			then: func(b *tab) {
@@ -266,6 +270,22 @@ func (w *twins) furnish(s *server) {
 	s.put("jobs/failed", object{"v": 1, "state": "failed", "owner": "worker-8", "attempts": 3, "reason": "timeout"})
 }
 
+// note writes a note about the kind whose reason begins like this.
+func (s *server) note(queue, reason, text string) {
+	s.t.Helper()
+	var list struct {
+		Kinds []struct{ Kind, Reason string }
+	}
+	s.ask("/v1/queues/"+queue+"/reasons", nil, &list)
+	for _, k := range list.Kinds {
+		if strings.HasPrefix(k.Reason, reason) {
+			s.ask("/v1/queues/"+queue+"/reasons/"+k.Kind+"/note", object{"text": text}, nil)
+			return
+		}
+	}
+	s.t.Fatalf("%s has no messages that failed with %s: %+v", queue, reason, list)
+}
+
 // failing makes a queue with three dead letters of two kinds.
 func (s *server) failing(name string) {
 	s.t.Helper()
@@ -345,6 +365,13 @@ func (s *server) everything(ask func(path string, in, out any)) *answers {
 		}
 		if q := a.get(path); q["visible"] != 0.0 || q["inFlight"] != 0.0 || q["delayed"] != 0.0 {
 			a.list(path+"/messages?limit=100&body=10000&attributes=1&trail=1", "messages")
+			notes := make(object)
+			for _, k := range a.list(path+"/reasons", "kinds") {
+				if k["note"] != nil {
+					notes[k["kind"].(string)] = k["note"]
+				}
+			}
+			a.all[path+"/reasons"] = notes
 		}
 	}
 	for _, t := range a.list("/tasks?limit=100", "tasks") {

@@ -403,7 +403,7 @@ func TestNoRight(t *testing.T) {
 					b.click("a[data-row]", "")
 					b.sees("Timeline")
 				}
-				if found := eval[string](b, `[...document.querySelectorAll("main button:not(.sort)")].map((e) => e.innerText).filter((t) => /Send|Pause|Resume|Purge|Delete|Create|Park|Move|Edit|Change|Set|Cancel|Acknowledge|Silence/.test(t)).join(", ")`); found != "" {
+				if found := eval[string](b, `[...document.querySelectorAll("main button:not(.sort)")].map((e) => e.innerText).filter((t) => /Send|Pause|Resume|Purge|Delete|Create|Park|Move|Edit|Change|Set|Cancel|Acknowledge|Silence|Note/.test(t)).join(", ")`); found != "" {
 					t.Errorf("%s has %s", page[0], found)
 				}
 			}
@@ -412,6 +412,7 @@ func TestNoRight(t *testing.T) {
 				"do/TagQueue": `{"QueueUrl":"orders","Tags":{"a":"b"}}`, "do/UntagQueue": `{"QueueUrl":"orders","TagKeys":["a"]}`, "do/SetQueueAttributes": `{"QueueUrl":"orders","Attributes":{"DelaySeconds":"1"}}`,
 				"tasks": `{"queue":"orders-dlq","do":"delete","confirm":1}`, "tasks/mails:2/cancel": `{}`, "tasks/mails:2/pause": `{}`, "tasks/mails:2/rate": `{"rate":1}`,
 				"replace": `{"queue":"orders-dlq","place":"x"}`, "alarms/silence": `{"match":"*","for":"1h"}`, "alarms/acknowledge": `{"alarm":"x"}`,
+				"queues/orders-dlq/reasons/unknown/note": `{"text":"x"}`,
 			} {
 				got := eval[string](b, fmt.Sprintf(`fetch("../v1/%s", {method: "POST", body: %s, headers: {"Content-Type": "application/json", "Tenaq-Session": localStorage.getItem("tenaq.proof")}}).then(async (r) => r.status + " " + (await r.json()).message)`, path, quoted(body)))
 				if !strings.HasPrefix(got, "403 ") || !strings.Contains(got, test.refusal) {

@@ -2,7 +2,7 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, Kind, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
 import { CommandList, inRecords, same, v, type Command, type Same, type Word } from "./commands";
@@ -285,6 +285,20 @@ export function Selected({ queue, kind, what, verb, parking }: { queue: string; 
     {perSecond > 0 && n > perSecond && <p class="dim">This takes about {age((1000 * n) / perSecond)}.</p>}
     {needs && to && <Missing queue={to} />}
     {verb === "delete" && n > 0 && <Typed want={String(n)} of="the number of messages" value={text} set={type} />}
+  </Act>;
+}
+
+// Note writes about a kind of failure, for the next person on call. [NACK-23]
+export function Note({ queue, kind }: { queue: string; kind: Kind }) {
+  const was = kind.note?.text ?? "", path = `/queues/${encodeURIComponent(queue)}/reasons/${kind.kind}/note`;
+  const [text, set] = useState(was);
+  const write: Change<Said> = async ({ post }) => {
+    await post(path, { text });
+    return { text: text ? "Saved the note." : "Removed the note.", where: [["q", queue, "dead"], "Show the notes"], undo: ({ post }) => post(path, { text: was }) };
+  };
+  return <Act title={`Note on: ${kind.reason || "no reason known"}`} label={was && !text ? "Remove" : "Save"} ready={text !== was} act={write}
+    same={same("note", text ? "Write the note" : "Remove the note", "tenaq", "dead", "note", v(queue), v(kind.kind), text ? v(text) : "--remove")}>
+    <Input name="Note for the next person" value={text} set={set} wide hint="ask the bank first" />
   </Act>;
 }
 

@@ -6,7 +6,7 @@ import type { Kind, Queue, QueueList, ReasonList, Redriver } from "../api.gen";
 import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
-import { count, plural } from "../format";
+import { both, count, plain, plural } from "../format";
 import { Age, Badge, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
 import { can, epoch, has, link } from "../state";
 import { editing } from "./message";
@@ -87,10 +87,13 @@ export function Dead({ queue }: { queue: string }) {
           <b class="number">{count(k.count)}</b>
           <span class="why">{k.reason ? <T text={k.reason} /> : "(no reason known)"}</span>
           <span class="dim"><Time at={k.first} /> to <Time at={k.last} /> · {k.receives.min === k.receives.max ? plural(k.receives.min, "receive") : `${k.receives.min} to ${k.receives.max} receives`}{k.holding ? ` · ${count(k.holding)} hold their groups` : ""}</span>
+          {k.note && <span class="note" title={plain(`${k.note.by}, ${both(k.note.at)}`)}><T text={k.note.text} /></span>}
         </button>
         {open === k.kind && <div class="kindbody">
           <p>{k.sample.reason && <Fragment>Latest: <span class="why"><T text={k.sample.reason} /></span>, message </Fragment>}
             {!k.sample.reason && "A message: "}<MessageLink id={k.sample.messageId} /> · kind <code>{k.kind}</code></p>
+          {(k.note || can("tenaq:NoteReason")) && <p class="bar">{k.note && <span>Note by <T text={k.note.by} />, <Time at={k.note.at} /></span>}
+            {can("tenaq:NoteReason") && <button type="button" class="small" onClick={() => void ask((c) => <c.Note queue={queue} kind={k} />)}>Note…</button>}</p>}
           <Triage queue={queue} kind={k.kind} what={k.reason || "no reason known"} sample={k.sample.messageId} />
           <CommandList list={[
             cmd("Send them back to where they came from", "tenaq", "dead", "redrive", v(queue), "--kind", k.kind),
