@@ -12,14 +12,18 @@ import (
 	"tenaq/internal/testing/built"
 )
 
-// signs carries out a command that signs its requests with a key.
-func signs(t *testing.T, url, id, secret string, args ...string) {
+// signs carries out a command that signs its requests with a key, and returns what it prints.
+func signs(t *testing.T, url, id, secret string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), built.Program(t), append(args, "--endpoint-url", url)...)
 	cmd.Env = append(os.Environ(), "TENAQ_ACCESS_KEY_ID="+id, "TENAQ_SECRET_ACCESS_KEY="+secret)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("tenaq %v: %v\n%s", args, err, out)
+	var problem strings.Builder
+	cmd.Stderr = &problem
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("tenaq %v: %v\n%s", args, err, &problem)
 	}
+	return out
 }
 
 // The page of access keys has what each key is and may do, when it ends, and when it was used last.
