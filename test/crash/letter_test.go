@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"path"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"tenaq/internal/testing/proof"
 	"tenaq/internal/work/v1client"
@@ -71,7 +71,8 @@ func TestKillLetters(t *testing.T) {
 		workers.Go(func() {
 			err := w.Run(ctx)
 			for ; err != nil && ctx.Err() == nil; err = w.Run(ctx) {
-				if _, down := errors.AsType[*net.OpError](err); !down { // it may begin while the server is down
+				refusal, answered := errors.AsType[smithy.APIError](err)
+				if answered && refusal.ErrorFault() == smithy.FaultClient { // else it began while the server was down
 					stop(err)
 				}
 			}
