@@ -199,8 +199,7 @@ func (s *Set) Find(id string) *Key {
 	return s.has.Load().keys[id]
 }
 
-// Keys returns the keys by the names of their users, and those of a user by their ids. That of Own
-// is not among them.
+// Keys returns the keys by account, user and id. That of Own is not among them.
 func (s *Set) Keys() []*Key {
 	return slices.SortedFunc(maps.Values(s.has.Load().keys), func(a, b *Key) int {
 		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Name, b.Name),
