@@ -8,19 +8,19 @@ import { connect, get, signOut, useGet } from "./api";
 import { CommandPanel, commandsOpen } from "./commands";
 import { age, clock, count } from "./format";
 import { KeysPanel, keysOpen, startKeys } from "./keys";
-import { lazy } from "./lazy";
+import { inside, more } from "./lazy";
 import { latest, polling, stalled, startLive, streaming } from "./live";
 import { Empty, T } from "./parts";
 import { epoch, go, has, lastSeen, link, lost, lostSince, now, paused, refused, route, scheme, server, zone } from "./state";
-import { MessagePage } from "./screens/message";
 import { Overview } from "./screens/overview";
 import { QueuePage } from "./screens/queue";
 import { SignIn } from "./screens/signin";
 
 // screens are the pages, by the first part of their addresses.
 const screens: Record<string, ComponentType> = {
-  "": Overview, q: QueuePage, m: MessagePage, dead: lazy((m) => m.DeadQueues), trace: lazy((m) => m.TracePage), tasks: lazy((m) => m.Tasks), redrivers: lazy((m) => m.Redrivers), claims: lazy((m) => m.Claims), outbox: lazy((m) => m.Outboxes),
-  log: lazy((m) => m.Log), alarms: lazy((m) => m.Alarms), health: lazy((m) => m.Health), keys: lazy((m) => m.AccessKeys),
+  "": Overview, q: QueuePage, m: inside((s) => s.MessagePage), dead: inside((s) => s.DeadQueues), trace: inside((s) => s.TracePage),
+  tasks: more((s) => s.Tasks), redrivers: more((s) => s.Redrivers), claims: more((s) => s.Claims), outbox: more((s) => s.Outboxes),
+  log: more((s) => s.Log), alarms: more((s) => s.Alarms), health: more((s) => s.Health), keys: more((s) => s.AccessKeys),
 };
 
 const id = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;

@@ -7,14 +7,14 @@ import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, useCommands } from "../commands";
 import { count, plural, rate } from "../format";
-import { lazy } from "../lazy";
+import { more } from "../lazy";
 import { Age, Badge, Choice, Count, Empty, Field, Figure, More, QueueLink, Seen, T, useTitle } from "../parts";
 import { can, change, epoch, has, link, paused, route, visible } from "../state";
 import { useNarrow, Virtual } from "../virtual";
 
 const page = 100, every = 5000;
 
-const FirstSteps = lazy((m) => m.FirstSteps);
+const FirstSteps = more((s) => s.FirstSteps);
 
 // Rows are the list as it is shown. While the pointer is over it, names keep their places, and only
 // numbers change.

@@ -7,15 +7,14 @@ import { useGet, type Asked } from "../api";
 import { Charts } from "../charts";
 import { cmd, same, useCommands, v } from "../commands";
 import { age, bytes, count, plural } from "../format";
-import { lazy } from "../lazy";
+import { inside } from "../lazy";
 import { latest, polling } from "../live";
 import { Age, Empty, Fact, Figure, QueueLink, Seen, T, Time, useTitle, Wait } from "../parts";
 import { can, link, route } from "../state";
-import { Messages } from "./messages";
 
 const every = 5000;
 
-const Dead = lazy((m) => m.Dead), Groups = lazy((m) => m.Groups), History = lazy((m) => m.History);
+const Dead = inside((s) => s.Dead), Groups = inside((s) => s.Groups), History = inside((s) => s.History), Messages = inside((s) => s.Messages);
 
 export function QueuePage() {
   const [, name = "", tab = ""] = route.value.path;
