@@ -1,6 +1,5 @@
-// Package records is a small store of records with compare-and-swap and expiry. Everything that
-// processes must remember together is kept in one: claims, circuit breakers, redrives, registered
-// sends.
+// Package records is a small store of records with compare-and-swap and expiry, in which processes
+// share what they must remember: claims, circuit breakers, redrives, registered sends.
 //
 // This package holds only the contract. The backends are separate packages: sqliterecords for one
 // machine, serverrecords for a tenaq server, pgrecords for PostgreSQL, dynamorecords for DynamoDB.

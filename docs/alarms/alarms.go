@@ -1,6 +1,6 @@
 // Package alarms has a page for each built-in alarm: what it means, where to look, what to do. The
 // pages are part of the documentation, and of the program, which shows them with "tenaq alarms
-// explain" on a machine that has nothing else.
+// explain" on a machine without the documentation.
 package alarms
 
 import (

@@ -1,5 +1,5 @@
-// Command order charges a card for each order, writes the order down and sends a mail, each of them
-// once, however long that takes and whatever is delivered twice or dies half-way.
+// Command order charges a card for each order, stores the order and sends a mail. It does each of
+// them once, even if the work takes long, a message is delivered twice, or a process dies half-way.
 //
 //	order [-records ADDRESS] send ORDER...              sends orders
 //	order [-records ADDRESS] [-bank DURATION] work      handles orders until it is interrupted

@@ -1,5 +1,5 @@
-// Command outbox takes uploads of videos and has each of them transcoded, once, whatever dies in
-// between; and again when it is replayed.
+// Command outbox accepts uploads of videos. Each video is transcoded once, whichever process dies
+// in between, and again when it is replayed.
 //
 //	outbox [-db ADDRESS] upload VIDEO...                writes a job for each video, and the message about it
 //	outbox [-db ADDRESS] relay                          sends messages until it is interrupted

@@ -1,4 +1,4 @@
-// Command pipeline downloads the files of a batch, each of them once, whatever is run twice or dies
+// Command pipeline downloads each file of a batch once, even if processes run twice or die
 // half-way.
 //
 //	pipeline send BATCH FILE...        registers files by their names and enqueues them

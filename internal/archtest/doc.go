@@ -2,7 +2,7 @@
 // who may import whom, what the deterministic core may use, that every rule in docs/semantics has a
 // test and every citation a rule, and what a file must not contain.
 //
-// bounds_test.go holds the house to its sizes.
+// bounds_test.go bounds the number of folders, the lines below each, and the width of lines.
 //
 // Each rule is a function from a tree of files to a list of problems. It runs twice: over the
 // repository, where it must find nothing, and over a small fixture with one mistake of each kind,

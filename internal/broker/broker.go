@@ -5,7 +5,7 @@
 // randomness, and applies it. Polls of queues in which something happened try again. The committer
 // then waits for the disk and answers, while the writer continues. At most two turns are in flight.
 // The second waits for the first on its way to the disk, so the writer begins it only for many
-// requests. Few requests are better off in one larger turn when the first is on disk.
+// requests. A few requests do better in one larger turn once the first is on disk.
 //
 // What it guarantees:
 //
@@ -13,12 +13,12 @@
 //     turns. That holds for refusals and for answers that changed nothing as well.
 //     [DUR-3, DUR-4, DUR-5]
 //   - Time as the engine sees it never decreases. [CLOCK-1]
-//   - A request is refused for overload only before it is taken up. After that it gets its real
+//   - A request is refused for overload only before it is accepted. After that it gets its real
 //     outcome, however late. [DUR-25] A receive without room for its answer is refused as well, and
 //     has changed nothing. [RCV-24]
-//   - When another node becomes the writer, every request that was taken up is answered: with
-//     ErrNotLeader when it was not carried out, and with ErrOutcomeUnknown when its turn, or one
-//     that it could have seen, is lost. The broker then stops.
+//   - When another node becomes the writer, every accepted request is answered: with ErrNotLeader
+//     when it was not carried out, and with ErrOutcomeUnknown when its turn, or one that it could
+//     have seen, is lost. The broker then stops.
 //   - Waiting polls are served in the order of their arrival and cost memory only. A poll whose
 //     client has left gets no messages. [POLL-9, POLL-10]
 //

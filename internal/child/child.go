@@ -3,10 +3,10 @@
 // A Server keeps its address and its data directory through any number of deaths. It is ready when
 // it says so itself, which it does after it has answered a request. A server that ends unexpectedly
 // is an error that carries the end of its log, because it is a finding, not an accident of the
-// test. What clients see meanwhile is theirs to judge.
+// test. It leaves to its callers what clients see meanwhile.
 //
-// A Cluster is several servers that form one cluster. It finds the one that leads, and tells when
-// all have the same rows.
+// A Cluster is several servers that form one cluster. It finds the leader, and reports when all
+// have the same rows.
 package child
 
 import (

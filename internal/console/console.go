@@ -4,7 +4,7 @@
 //
 //   - The files hold no data. Everything that the page shows comes from /v1. [CONSOLE-2]
 //   - Each answer has the headers that keep foreign scripts, frames and requests out. [CONSOLE-4]
-//   - A file whose name has a hash never changes and may be cached for ever; the shell is asked for
+//   - A file whose name has a hash never changes and may be cached forever; the shell is asked for
 //     again each time.
 //   - Only GET and HEAD are answered. [CONSOLE-3]
 //

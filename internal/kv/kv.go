@@ -7,9 +7,9 @@
 //
 //   - A batch takes effect as a whole or not at all, even across a crash.
 //
-//   - Apply makes a batch visible to every reader before it returns. Visible is not durable:
-//     durable is what a wait function returned by Force says, and it says so for that batch and for
-//     every batch applied before it.
+//   - Apply makes a batch visible to every reader before it returns. Visible is not durable: a
+//     batch is durable, with every batch applied before it, when a wait function returned by Force
+//     says so.
 //
 //   - After a crash the store holds a prefix of the applied batches, in the order they were
 //     applied, and that prefix contains everything a wait function has confirmed.
@@ -17,12 +17,11 @@
 //   - A wait function returns ErrLost when another machine has become the writer of these rows. The
 //     store is dead from then on: every later wait function returns ErrLost too. The rows of the
 //     new writer begin with a prefix of what was forced here, and that prefix contains everything a
-//     wait function has confirmed. A store that one machine alone writes never returns it.
+//     wait function has confirmed. A store that only one machine writes never returns it.
 //
 // There is no other error result. A disk that fails, lies or is full leaves nothing sensible for a
 // caller to do, so an implementation reports such a fault to the Fatal function it was opened with,
-// and Fatal never returns. What can go wrong while opening is returned by the implementation's
-// Open.
+// and Fatal never returns. Errors while opening are returned by the implementation's Open.
 //
 // The package leaves the meaning of keys and values to its callers. A key is not empty. Keys whose
 // first byte is zero belong to the implementation (its genesis record, its commit chain); no other

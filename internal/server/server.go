@@ -1,7 +1,7 @@
 // Package server assembles a tenaq server from one Config: the store, the broker, the APIs and the
 // admin address.
 //
-// New opens everything and takes the addresses, so a mistake in the configuration, the directory or
+// New opens everything and binds the addresses, so a mistake in the configuration, the directory or
 // a port is an error before anything is served. Run serves until its context is done and then
 // drains: waiting polls answer empty, requests in progress are answered, and everything is on disk.
 //

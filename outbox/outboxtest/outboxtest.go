@@ -1,7 +1,7 @@
 // Package outboxtest is the contract of outbox.Box as tests, and a box in memory that passes them.
 //
-// A box is done when Run passes; a mistake found in one becomes a case here for all of them, so
-// that a relay sees no difference between databases.
+// A box is complete when Run passes. A mistake found in one becomes a case here for all of them, so
+// a relay sees no difference between databases.
 //
 // Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package outboxtest

@@ -1,9 +1,8 @@
 // Package recordstest is the contract of records.Store as tests, a store in memory that passes
 // them, and a wrapper that makes any store fail on demand.
 //
-// A backend is done when Run passes; a mistake found in one becomes a case here for all of them, so
-// that a program sees no difference but the one that package records names: whether there is a
-// clock.
+// A backend is complete when Run passes. A mistake found in one becomes a case here for all of
+// them, so programs see only the difference that package records names: whether there is a clock.
 //
 // Random cases log the seed that they ran with; the environment variable TENAQ_SEED repeats one.
 package recordstest

@@ -8,8 +8,8 @@
 //	TO/versions.js         the versions that are there, for the switch on each page
 //	TO/index.html          leads to the version that was written last
 //
-// Links between pages are those of the sources. A file that a page links to, and that is no page,
-// is copied. Diagrams stay the text that they are in the sources.
+// Links between pages are those of the sources. Linked files that are not pages are copied.
+// Diagrams stay the text that they are in the sources.
 package main
 
 import (

@@ -29,14 +29,14 @@
 //	go test ./test/mutants -run TestPage -rewrite
 //
 // TestMutants builds the test of each mutant with the bug, and expects that it fails. Without the
-// bug it must pass; that is tried with -all and -mutant, since a run of four is a part of a suite
-// that runs the same tests.
+// bug it must pass: -all and -mutant check this too. A run of four does not, because the suite
+// around it runs the same tests.
 //
-// The file unguarded.patch is part of both: it takes away the engine's own
-// checks, because the tests must notice from outside. A mutant that survives is a finding about the
+// The file unguarded.patch is applied with and without the bug: it removes the engine's own checks,
+// because the tests must notice the bug from outside. A mutant that survives is a finding about the
 // test. The test is then improved; the mutant is never made worse.
 //
-// A run tries four mutants: others for each TENAQ_SEED, or each day. All take a few minutes:
+// A run tries four mutants, chosen by TENAQ_SEED or by the day. All of them take a few minutes:
 //
 //	go test ./test/mutants -count=1 -v -all
 //	go test ./test/mutants -count=1 -v -rotation=3

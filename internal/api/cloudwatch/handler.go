@@ -1,6 +1,6 @@
-// Package cloudwatch serves the part of CloudWatch that alarms need, over HTTP: alarms are put,
-// described and deleted, metrics are put and read. It speaks the three protocols that clients of
-// CloudWatch use: AWS Query, AWS JSON 1.0, and Smithy RPC v2 with CBOR.
+// Package cloudwatch serves the part of CloudWatch that alarms need, over HTTP: calls that put,
+// describe and delete alarms, and that put and read metrics. It speaks the three protocols that
+// clients of CloudWatch use: AWS Query, AWS JSON 1.0, and Smithy RPC v2 with CBOR.
 //
 // What it guarantees:
 //

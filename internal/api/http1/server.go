@@ -1,7 +1,7 @@
-// Package http1 serves the one kind of request that a queue is asked all day, and leaves every
-// other one to net/http.
+// Package http1 serves the most common kind of request to a queue, and leaves all others to
+// net/http.
 //
-// A Server is an http.Server with its handler, its limits and its life. For each request, net/http
+// A Server is an http.Server with its handler, limits and lifetime. For each request, net/http
 // starts a goroutine that watches the connection, moves deadlines five times, and makes contexts,
 // maps, buffers and strings: 30 allocations with an empty handler. The loop of this package does
 // none of this for a request that arrives at once and is answered soon, and makes 4 allocations.
@@ -18,7 +18,7 @@
 //   - The limits are those of the http.Server. A deadline that each request renews moves in steps:
 //     an idle connection is closed after IdleTimeout, or up to an eighth later, and a write ends up
 //     to a second later than a handler allows.
-//   - Shutdown closes idle connections at once, and the others with their answers.
+//   - Shutdown closes idle connections at once, and the others after their answers.
 //
 // What is different for handlers:
 //

@@ -2,7 +2,7 @@
 //
 // What it guarantees:
 //
-//   - At most so many requests are in progress; further ones get ErrBusy. [WIRE-27]
+//   - The number of requests in progress is bounded; further ones get ErrBusy. [WIRE-27]
 //   - Bodies and answers that are in memory at the same time stay within a budget of bytes, and no
 //     client gets more than its share. [WIRE-29, WIRE-30]
 //   - A client that sends or reads too slowly is cut off. [WIRE-22, WIRE-31]

@@ -4,12 +4,13 @@
 // What it guarantees:
 //
 //   - A request that every node would refuse never reaches the leader: headers that are too large,
-//     an unknown key, a request of a web page, no request of any API, a body over 8 MiB.
+//     an unknown key, a request from a web page, a request for no API, a body over 8 MiB.
 //   - A response arrives as the leader has sent it: status, headers and body, and each part of a
 //     stream as soon as it is there. If the leader is lost in between, the connection to the client
 //     is cut, so that a part is not taken for the whole.
 //   - If no node carries the request out, the client gets status 503; if that is unknown, 500. Both
-//     are in the API and the protocol of its request. It never gets 503 for what may have happened.
+//     have the form of the API and the protocol of its request. It never gets 503 for a request
+//     that may have been carried out.
 //   - A request that waits for a leader is answered here if this node becomes the leader.
 //   - A client that disconnects ends its request at the leader.
 //   - A node that stops ends the live streams that it passes on, with the event that says so.

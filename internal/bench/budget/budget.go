@@ -3,8 +3,8 @@
 // Each Line is a scenario with its own server, on an empty directory that is removed afterwards.
 // Rates are measured as ratios to other rates, in alternating rounds, so they say little about the
 // machine. All bounds are in Lines. Config.Short measures smaller numbers and judges only gross
-// deviations of ratios: a line with one is measured a second time, because a machine that stalls
-// once is no finding. What must never happen, and a line that fails, gets no second chance.
+// deviations of ratios. It measures a deviating line again, because a machine that stalls once is
+// no finding. A line that fails, or finds what must never happen, gets no second chance.
 package budget
 
 import (

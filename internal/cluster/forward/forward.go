@@ -4,18 +4,18 @@
 //
 //   - A request that no node has carried out is tried again at whichever node leads then, for 3
 //     seconds. An election takes less.
-//   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown. That is
-//     also the end of one whose leader was replaced and does not answer, because its machine is
-//     lost. A stream of events that the leader sends ends the same way.
+//   - A request that a node may have carried out is never sent again: ErrOutcomeUnknown. A request
+//     whose leader was replaced and does not answer, because its machine is lost, ends the same
+//     way. So does a stream of events that the leader sends.
 //   - Everything that a signature can cover arrives unchanged: method, path, query, Host, headers
 //     and body. The leader also learns the address of the client, and whether it used TLS.
 //   - When a client disconnects, the connection to the leader is closed.
-//   - A node that does not take a request is asked by one request at a time until it takes one,
-//     however many wait.
+//   - Of the requests that wait for a node that takes none, one at a time asks it, until it takes
+//     one.
 //
 // It leaves to others: how nodes prove themselves to each other (Config.Dial), who leads
 // (Config.Leader), the memory that bodies take, and the form of an error response. Receive trusts
-// what the other end says of the client, so it is for connections between nodes alone.
+// what the other end says about the client, so use it only for connections between nodes.
 package forward
 
 import (

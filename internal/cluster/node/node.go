@@ -5,15 +5,14 @@
 //
 //   - A group is founded once. The first of the listed addresses founds it, when all listed nodes
 //     have answered that they are empty and have the same list.
-//   - A node that lost its directory never votes or confirms an entry in the place of the one it
-//     was. It has another id, and a connection of Raft is for an id. It waits until an operator
-//     admits it.
-//   - A node that was removed, or whose rows do not match, votes no more, also after a restart in
-//     the first case.
+//   - A node that lost its directory never votes or confirms an entry as the node that it was. It
+//     has another id, and a Raft connection is made to an id. It waits until an operator admits it.
+//   - A node whose rows do not match stops voting. So does a node that was removed, even after a
+//     restart.
 //   - A node whose log has lost what it had promised does not start.
 //   - A member that is started at another address is found there, while a majority is reachable.
-//   - A peer that hangs delays no other: whatever asks several nodes asks them at the same time,
-//     for at most 2 seconds.
+//   - A peer that hangs does not delay the others: a question to several nodes asks them at the
+//     same time, for at most 2 seconds.
 //
 // It leaves to others: what a leader serves (Config.Lead), how requests reach it (package forward),
 // and consensus (package group).

@@ -8,10 +8,9 @@
 //     to no others, and both ends know the same token.
 //   - A stranger cannot occupy the port. A connection that has not proved itself within 5 seconds
 //     is closed. At most 512 are proving themselves at once: one more closes the earliest.
-//   - A connection that Dial returns was accepted by the other node, for the kind that was asked
-//     for.
+//   - A connection that Dial returns was accepted by the other node, for the requested kind.
 //
-// It does not say which node is at the other end: to hold a certificate is to be a node of the
+// It does not identify the node at the other end: any holder of a certificate is a node of the
 // cluster, and any node is trusted with everything.
 //
 // A connection begins with what proves both ends, then the preface of the dialer: "tenaq", a

@@ -13,8 +13,8 @@
 //   - An unknown key costs the same work as a known one with the wrong signature. [AUTH-9, AUTH-34]
 //   - Sessions of pages, users of a proxy and tokens are accepted for /v1 only. [V1-7, CONSOLE-10,
 //     CONSOLE-19]
-//   - The header of a proxy is believed from the peers that the credentials file names, and from no
-//     other. [CONSOLE-19]
+//   - The header of a proxy is trusted only from the peers that the credentials file names.
+//     [CONSOLE-19]
 //
 // It leaves signatures to sigv4, keys to credentials, the language of policies to policy, and the
 // form of an error response to its callers.

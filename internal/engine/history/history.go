@@ -7,7 +7,7 @@
 //     everything it finds.
 //   - A page costs a bounded number of reads, however large the history is. It says where the next
 //     one begins, also when it has found nothing. [HIST-9]
-//   - Outcomes whose bucket falls during a search are left out.
+//   - Outcomes whose bucket is removed during a search are left out.
 //
 // It leaves writing to engine, and places as clients see them.
 package history

@@ -3,8 +3,8 @@
 //
 // What it guarantees:
 //
-//   - A value that an earlier version has written can be read, and is read as it was meant.
-//     testdata/formats keeps samples of every version.
+//   - A value that an earlier version wrote can be read, and keeps its meaning. testdata/formats
+//     keeps samples of every version.
 //   - What does not decode to its last byte is reported, never guessed.
 //   - Encoding and decoding depend on their arguments only.
 //

@@ -1,5 +1,5 @@
-// Package kvtest is the contract of kv.Store as tests. An implementation is done when Run passes,
-// and one that says it survives crashes when RunDurable passes too; a mistake found in one
+// Package kvtest is the contract of kv.Store as tests. An implementation is complete when Run
+// passes, and, if it claims to survive crashes, RunDurable too. A mistake found in one
 // implementation becomes a case here for all of them.
 package kvtest
 

@@ -4,13 +4,12 @@
 //
 // Beyond the contract of package kv it guarantees:
 //
-//   - A store that has lost something it had confirmed is refused when it is opened, however it
-//     lost it: the end of a log cut off or flipped, a log or a table gone, an old copy put back. So
-//     is one that has got something of another store. The one exception are the commits of the last
-//     tenth of a second before a crash, whose loss together with the end of the log cannot be told
-//     from their never having been confirmed.
-//   - A store that is refused keeps its files: logs are not removed before the store is found
-//     whole.
+//   - Open refuses a store that has lost something it had confirmed, whatever the cause: the end of
+//     a log cut off or flipped, a log or a table gone, an old copy put back. It also refuses a
+//     store that has something of another store. The one exception is the commits of the last tenth
+//     of a second before a crash: if they are lost together with the end of the log, the store
+//     looks as if it had never confirmed them.
+//   - A refused store keeps its files: Open removes logs only after it has found the store intact.
 //   - A fault of the disk ends in one call of Options.Fatal with one sentence, where it is noticed.
 //   - A store that is not used does not touch the disk.
 //
@@ -24,7 +23,8 @@
 //	DIR/checkpoint/  the store as it was at a moment, while a backup reads it; removed by Open
 //
 // A Log has the same. A State has DIR/state/ and DIR/checkpoint/, and DIR/state.new/ and
-// DIR/state.old/ while a copy takes the place of the rows. Convert makes both of a store.
+// DIR/state.old/ while a copy takes the place of the rows. Convert makes a Log and a State from a
+// Store.
 //
 // Behind its last commit, a log has zeros, or what an earlier use of its file has left.
 //
@@ -47,7 +47,7 @@
 // Pebble 2.1 leaves three things to this package. Open refuses a store that lacks a blob file, or
 // has one of another length, where Pebble looks only at tables. What is read of a blob file is
 // compared with its checksums, and its footer with its name, before Pebble sees it, because Pebble
-// ends in a panic without a sentence. And each manifest has a copy, copy-of-MANIFEST-NNNNNN, from
+// would panic without an explanation. And each manifest has a copy, copy-of-MANIFEST-NNNNNN, from
 // which ReadDamaged learns the IDs and numbers if the manifest is lost.
 //
 // Two blob files of different stores that have the same number and the same length cannot be told
@@ -74,13 +74,13 @@
 //
 // Chain, one row, key 00 'c', the commit number in 8 bytes, and the hash of the commit in 8 bytes;
 // the value is the version, 2. Every batch, forced or not, is a commit: it writes its row and
-// removes the row of the commit before. So one row is left, unless a commit in the middle is
-// missing: then so is its removal of the row before, and there are two. There are two as well when
-// a log that belongs to another store is read after those of this one, whatever its commits are
-// numbered, because their hashes are others.
+// removes the row of the commit before. So one row is left. If a commit in the middle is missing,
+// so is its removal of the previous row, and two are left. Two are also left if a log of another
+// store is read after those of this one: its hashes differ, whatever the numbers of its commits
+// are.
 //
 // In version 1 the key ended with the number, and the value was the version and the hash. A store
-// that was written so has such a row until its next commit.
+// in version 1 has such a row until its next commit.
 //
 // The hash of commit 0, which writes the genesis, is XXH64 of the value of the genesis row. The
 // hash of commit n is XXH64 of the hash of commit n-1 (8 bytes), n (8 bytes), and the writes of the

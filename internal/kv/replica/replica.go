@@ -16,7 +16,7 @@
 // It leaves to others:
 //
 //   - consensus: a Log decides what is committed, and says so once;
-//   - which entries count: the one that applies them to a State compares their session and their
+//   - which entries count: the code that applies them to a State compares their session and their
 //     place in the chain, and calls Landed;
 //   - how large a turn may be. A Log that bounds its entries needs a writer that bounds its turns.
 package replica

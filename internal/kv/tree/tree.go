@@ -1,5 +1,5 @@
-// Package tree holds rows in memory: an ordered map that never changes, so that a reader needs no
-// lock and keeps what it has begun to read.
+// Package tree holds rows in memory, in an ordered map that never changes. So a reader needs no
+// lock, and sees the rows as they were when it began.
 package tree
 
 import (

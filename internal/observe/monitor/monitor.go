@@ -4,8 +4,8 @@
 // What it guarantees:
 //
 //   - Counts are exact: what happens to a queue is counted in exactly one minute.
-//   - An alarm that enters a state runs its enabled actions at least once, also when the process
-//     ends in between. A notice that cannot be delivered is retried for an hour, and then logged as
+//   - An alarm that enters a state runs its enabled actions at least once, even if the process ends
+//     in between. A notice that cannot be delivered is retried for an hour, and then logged as
 //     lost. [ALARM-42]
 //   - Only actions that the configuration declares are ever run. A request can name one, but not
 //     create or change one. [ALARM-43]

@@ -1,5 +1,5 @@
 // Package sweep finds work that is stuck and gets it going again. Work is stuck if it was begun or
-// registered, is not completed, and no worker has been at it for a while: its message is lost, or
+// registered, is not completed, and no worker has touched it for a while: its message is lost, or
 // its producer died before it sent one.
 //
 // A Sweeper sends such a message again, once per Config.Stuck at most, under the same key: the

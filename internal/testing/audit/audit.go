@@ -3,9 +3,9 @@
 // A History holds what was asked and answered, with the times between which each operation
 // happened, all by one monotonic clock. Check is a pure function from a History to a Report. It
 // trusts nothing that the server says about itself; Counted and Recorded compare that with what
-// clients saw. Whatever could have come about in correct queues is no violation: an operation
-// happened at some moment between its call and its return, one without an answer may have happened
-// at any time from its call on, or never. So each Violation is certain, up to Options.Tolerance.
+// clients saw. A history that correct queues could produce has no violation: an operation happened
+// at some moment between its call and its return, and one without an answer may have happened at
+// any time after its call, or never. So each Violation is certain, up to Options.Tolerance.
 //
 // Most rules concern one message, one body or one message group each, so the cost is that of
 // sorting, plus, for each message, the product of the numbers of its deliveries and its visibility
@@ -20,20 +20,18 @@
 //     it was sent, as long as the window cannot have ended.
 //   - A message goes from a queue to its dead-letter queue, and never back, when its receive count
 //     proves that it was exhausted.
-//   - A move task gives a message a new ID, so that the body is all that is left to know it by.
-//     Each body ends as often as it was stored: with fewer ends a message was lost, with more it
-//     was doubled.
+//   - A move task gives a message a new ID, so only its body identifies it. Each body ends as often
+//     as it was stored: with fewer ends a message was lost, with more it was duplicated.
 //   - A task that selects takes messages to its destination, or deletes them, by their bodies. One
 //     body that replaces another counts as the same one.
 //   - A consumer can give a message back with a verdict: a release takes the receive back, and
 //     poison is dead before it is exhausted.
 //
-// A retention period can end messages. One is not missed at the end if that is possible, and is not
-// delivered when it is certain.
+// A retention period can end messages. A message that may have expired need not be there at the
+// end; one that must have expired is never delivered.
 //
-// Purges and repeated receive attempts are for others to judge, and so are duplicates that were
-// recognised for too long, and how many messages are left: only the server can count what no client
-// receives.
+// It leaves to others: purges, repeated receive attempts, duplicates that were recognized for too
+// long, and the number of messages that are left, which only the server can count.
 package audit
 
 import (

@@ -1,4 +1,4 @@
-// Package built has the tenaq program for tests that start it as a process. Linking it takes
+// Package built provides the tenaq program to tests that start it as a process. Linking it takes
 // seconds, so make test does that once, and names the program in TENAQ_BINARY.
 package built
 

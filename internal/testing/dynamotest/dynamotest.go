@@ -1,5 +1,5 @@
-// Package dynamotest is DynamoDB for tests, as package mototest emulates it: where moto is missing
-// they are skipped.
+// Package dynamotest gives tests an emulated DynamoDB, from package mototest, and skips them if
+// moto is missing.
 package dynamotest
 
 import (

@@ -3,14 +3,14 @@
 // the server has done what it was asked, requests that arrive twice, or after the client has
 // stopped waiting, refusals, delays, and outages in which nothing gets through.
 //
-// What happens to a request is decided by a plan, by operation and number; a plan that rolls dice
-// repeats itself when its seed is the same. A request without a fault passes as it is, with its
-// Host header, so queue URLs lead back through the proxy and signatures stay valid. Long polls
-// pass, and end at the server when the client goes away. The proxy counts what it has done, and
-// shows every request to callers that judge them.
+// A plan decides what happens to a request, by operation and number. A random plan repeats itself
+// for the same seed. A request without a fault passes as it is, with its Host header, so queue URLs
+// lead back through the proxy and signatures stay valid. Long polls pass, and end at the server
+// when the client goes away. The proxy counts what it has done, and shows every request to callers
+// that judge them.
 //
-// It listens on loopback only, and answers are held in memory as a whole. It leaves to others what
-// clients make of it all.
+// It listens on loopback only, and answers are held in memory as a whole. It leaves the judgement
+// of clients to its callers.
 package faultproxy
 
 import (

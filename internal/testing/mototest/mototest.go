@@ -6,7 +6,7 @@
 // pipe from there.
 //
 // It carries out one request at a time, see serve.py. So tests show what callers do when their
-// requests come in any order, and that AWS keeps concurrent ones apart is taken from its
+// requests arrive in any order. That AWS isolates concurrent requests is taken from its
 // documentation.
 //
 // If it is missing, tests are skipped with a message; with TENAQ_REQUIRE_ALL=1 they fail.

@@ -11,8 +11,8 @@
 //   - -rewrite has tests write what they compare with: golden files, tables in docs. Each package
 //     that has some defines the flag, as datadriven does.
 //
-// A test binary that is about to reach its time limit ends with the commands that repeat its random
-// tests and all goroutines. Without that a test that hangs would not tell its seed.
+// A test binary that is about to reach its time limit prints all goroutines and the commands that
+// repeat its random tests. Otherwise a test that hangs would not report its seed.
 //
 // It is for tests only. Programs that are built for tests may import it too.
 package proof

@@ -1,5 +1,5 @@
 // Package fingerprint groups failures that differ only in ids, numbers and times. Servers and
-// libraries use the same function, so that both mean the same group by a name.
+// libraries use the same function, so a name means the same group to both.
 //
 // A fingerprint depends on the first line of the reason alone. That begins with the class of the
 // error, if there is one. It stays the same across versions of this program, because redrivers keep

@@ -2,9 +2,9 @@
 // escapes, ASCII only. Requests that carry many records take several times as long with
 // encoding/json.
 //
-// What a Scanner takes, it takes as encoding/json would. It takes much less, and says so: then
-// decode the text with encoding/json, which also knows what is wrong with it. What Append returns
-// is JSON for any value.
+// A Scanner reads a small part of JSON, as encoding/json would, and reports that it cannot read the
+// rest. Decode that with encoding/json, which also explains what is wrong with it. Append returns
+// valid JSON for any value.
 package plainjson
 
 import (

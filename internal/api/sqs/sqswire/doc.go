@@ -25,8 +25,8 @@
 //
 //   - Text arrives as the client wrote it or not at all. Nothing is replaced or normalised, because
 //     the client compares the checksum of what it sent with the one it is answered.
-//   - Absent, empty and zero stay apart wherever a rule of SQS tells them apart; see Opt. JSON null
-//     is the same as absent.
+//   - Absent, empty and zero stay distinct wherever a rule of SQS distinguishes them; see Opt. JSON
+//     null is the same as absent.
 //   - Maps arrive as lists sorted by name without duplicates, and leave sorted, so equal inputs
 //     give equal outputs everywhere before and after it.
 //   - The memory taken by decoding is a small multiple of the body, plus a constant.

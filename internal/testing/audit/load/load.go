@@ -6,10 +6,10 @@
 // timeout, or overrun it. Some messages, the canaries, they never delete, so that no delete can
 // hide their loss. When the disturbance is over and everything is sent, the queue is drained.
 //
-// To a FIFO queue producers send groups of messages, each under a deduplication ID: what was not
-// answered they send again under the same one, and now and then what was answered too. Where there
-// is a dead-letter queue, canaries end there; some workers look into it, and a mover starts tasks
-// that move them back.
+// Producers send groups of messages to a FIFO queue, each message under a deduplication ID. They
+// repeat unanswered sends under the same ID, and now and then answered ones too. Canaries end in
+// the dead-letter queue, if there is one; some workers read it, and a mover starts tasks that move
+// them back.
 //
 // On a tenaq server, workers may give messages back with verdicts and reasons. Operators may take
 // messages from one queue to another with tasks, which they pause, resume and cancel. They delete
@@ -17,8 +17,8 @@
 //
 // Messages may be sent with delays, and to a queue that keeps them for a short time only.
 //
-// The SDK retries as in an application, only with more patience. A client that is refused by the
-// queue ends the run: nothing that is done here deserves it.
+// The SDK retries as in an application, but for longer. A refusal by the queue ends the run,
+// because no client here does anything that deserves one.
 package load
 
 import (

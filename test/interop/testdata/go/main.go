@@ -1,5 +1,5 @@
-// Go leads the operations through the AWS SDK for Go v2, in the version that this module depends
-// on. The SDK compares the checksums of bodies; those of attributes are compared here.
+// Go runs the operations with the AWS SDK for Go v2, in the version that this module depends on.
+// The SDK compares the checksums of bodies; those of attributes are compared here.
 package main
 
 import (

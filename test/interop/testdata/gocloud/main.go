@@ -1,5 +1,5 @@
-// Gocloud sends and receives through gocloud.dev/pubsub, which knows topics and subscriptions and
-// no queues. Queues are created with the AWS SDK that it stands on. It is a module of its own, so
+// Gocloud sends and receives through gocloud.dev/pubsub, which has topics and subscriptions but no
+// queues. Queues are created with the AWS SDK, on which it is built. It is a module of its own, so
 // that nothing else depends on gocloud.dev.
 package main
 

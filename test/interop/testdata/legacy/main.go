@@ -1,6 +1,6 @@
-// Legacy leads the operations through the AWS SDK for Go v1. It is a module of its own, so that
-// nothing else depends on that SDK, in two versions: go.mod has one that speaks Query, and json.mod
-// the last one, which speaks JSON.
+// Legacy runs the operations with the AWS SDK for Go v1. It is a module of its own, so that nothing
+// else depends on that SDK, in two versions: go.mod has one that speaks Query, and json.mod the
+// last one, which speaks JSON.
 package main
 
 import (

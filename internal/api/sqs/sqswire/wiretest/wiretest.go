@@ -1,7 +1,6 @@
-// Package wiretest says a request of the JSON protocol in the Query protocol, and an answer of the
-// Query protocol as the JSON protocol would, so that tests can ask the same thing twice and
-// compare. Its names are written down from the protocol a second time, and know nothing of package
-// sqswire, which they are there to check.
+// Package wiretest translates a request of the JSON protocol into the Query protocol, and an answer
+// of the Query protocol into the JSON protocol, so that tests can compare the two. It has a list of
+// the names in the protocol of its own, independent of package sqswire, which it checks.
 package wiretest
 
 import (

@@ -1,8 +1,8 @@
-// Command nomad reads a job file of Nomad, sets its variables, and prints the job as Nomad's API has
-// it. The module of Nomad that reads job files is not open source, so this one does: the grammar is
-// that of HashiCorp's HCL, and the blocks and attributes are the tags of Nomad's API, which are all
-// that it knows. It reports what Nomad refuses: unknown and repeated names, values of a wrong type,
-// missing labels, and references to a port or a volume that the group has not.
+// Command nomad reads a job file of Nomad, sets its variables, and prints the job in the form of
+// Nomad's API. Nomad's own parser of job files is not open source, so this command has one: the
+// grammar is HashiCorp's HCL, and it knows only the blocks and attributes that the tags of Nomad's
+// API name. It reports what Nomad refuses: unknown and repeated names, values of a wrong type,
+// missing labels, and references to a port or a volume that the group does not have.
 //
 //	nomad FILE NAME=VALUE...
 package main
