@@ -11,8 +11,8 @@ import (
 	"tenaq/records/recordstest"
 )
 
-// Three deliveries of one message: while the first is at work the second finds the key busy, and
-// the third finds the work done. A program opens a store of records/sqliterecords or
+// Three deliveries of one message: the second finds the key busy while the first is being handled,
+// and the third finds the work done. A program opens a store of records/sqliterecords or
 // records/pgrecords instead of the one in memory.
 func ExampleLedger_Acquire() {
 	ctx := context.Background()
@@ -61,7 +61,7 @@ func ExampleClaim_Hold() {
 		if err != nil {
 			return err
 		}
-		// However long the work takes, but not for ever: who hangs loses the claim.
+		// The work may take any time, but a holder that hangs loses the claim.
 		limited, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		held, stop := claim.Hold(limited)

@@ -17,7 +17,7 @@ import (
 // one, says what the usual solution does, and shows that a ledger does otherwise. The letter is the
 // kind of solution: A is a status column that workers set, C a database lock or row beside a queue.
 
-// Usual: a crash leaves the status "downloading" for ever. Ours: the lease ends.
+// Usual: a crash leaves the status "downloading" forever. Ours: the lease ends.
 func TestCrashDoesNotBlock_FA4(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()

@@ -59,7 +59,7 @@ func TestHoldRenews(t *testing.T) {
 	})
 }
 
-// The context ends with whatever ends first, and says which; then nothing renews.
+// The context ends with the first of several causes, and says which; after that, nothing renews.
 func TestHoldEnds(t *testing.T) {
 	type env struct {
 		*testing.T

@@ -294,7 +294,7 @@ func fight(t *testing.T, seed uint64, noClock bool) {
 		})
 	}
 	running.Wait()
-	// Nothing stays as it is for ever: over a store that works, a lease and the watch are enough.
+	// No claim stays held forever: over a store that works, a lease and the watch are enough.
 	var sum contender
 	l := newLedger(t, &recordstest.Faulty{Store: j, NoClock: noClock}, claims.Config{})
 	time.Sleep(2 * lease) // what is late lands

@@ -77,8 +77,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// What was lost stays lost: a decision that ended a claim whose lease ran, or may have run, is
-// final, and so is one after which a worker has claimed the key. [REC-19]
+// A lost claim stays lost: a decision is final if it ended a claim whose lease ran, or may have
+// run, or if a worker has claimed the key since. [REC-19]
 func TestUndoRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -263,8 +263,8 @@ func TestBatches_FD3(t *testing.T) {
 	})
 }
 
-// With a place for them, bodies that are too large for a message travel beside it. What the place
-// cannot take is parked, and nothing is because it cannot be used for a while.
+// With a place for them, bodies that are too large for a message travel beside it. A body that the
+// place cannot take is parked; none is parked because the place is unavailable for a while.
 func TestLargeBodies(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs")

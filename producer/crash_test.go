@@ -58,8 +58,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The caller goes away at each step. What is known is written down all the same, so no caller waits
-// for a lease.
+// The caller goes away at each step. The outcome is recorded all the same, so no caller waits for a
+// lease.
 func TestCallerGoesAway(t *testing.T) {
 	for _, row := range []struct {
 		name  string

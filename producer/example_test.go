@@ -33,7 +33,7 @@ func (q *memoryQueue) SendMessage(context.Context, *sqs.SendMessageInput, ...fun
 }
 
 // The same file comes twice, the second time in another batch. It is sent once. The batch is part
-// of the body, so the second call is told that its message is not the registered one.
+// of the body, so the second call learns that its message is not the registered one.
 func ExampleProducer_SendOnce() {
 	ctx := context.Background()
 	p, err := producer.New(producer.Config{Client: &memoryQueue{}, Store: recordstest.NewMemory(), QueueURL: queueURL})
@@ -88,7 +88,8 @@ func ExampleProducer_SendAll() {
 	// run 2: 0 new, 4 duplicates, 0 failed
 }
 
-// A sweep sends what a dead producer had registered only, and what was sent and never begun.
+// A sweep sends messages that a dead producer had only registered, and messages that were sent but
+// never begun.
 func ExampleProducer_Resend() {
 	ctx := context.Background()
 	store := recordstest.NewMemory()

@@ -58,8 +58,8 @@ func TestNoSuchQueue(t *testing.T) {
 	})
 }
 
-// After each possible fault between producer and queue: what the producer reports, and what the
-// next call does. Retries are those of the SDK.
+// For each possible fault between producer and queue, the test checks what the producer reports and
+// what the next call does. Retries are those of the SDK.
 func TestOutcomes(t *testing.T) {
 	retried := func(c *sqstest.Client) producer.SQS {
 		return sqs.New(c.Options(), func(o *sqs.Options) { o.Retryer = retry.NewStandard() })

@@ -228,7 +228,7 @@ func TestHealthCountsOnce(t *testing.T) {
 	}
 }
 
-// That others succeeded until the step before says nothing about what failed since.
+// Successes before the previous step say nothing about later failures.
 func TestStepBeforeIsOver(t *testing.T) {
 	p, s := sent(t, 4)
 	p.apart = 8 * time.Minute
@@ -280,8 +280,8 @@ func TestKnownPoisonSlowsNothing(t *testing.T) {
 	}
 }
 
-// That poison fails in some way excuses no other message that does: when everything fails like it,
-// and nothing else vouches for the consumer, it is an outage.
+// Poison that fails in some way does not explain other messages that fail in the same way: if
+// everything fails like it, and no other work succeeds, it is an outage.
 func TestOutageLooksLikePoison(t *testing.T) {
 	for _, since := range []time.Duration{10 * time.Second, 6 * time.Minute} { // the last success
 		p := new(Policy)

@@ -143,7 +143,7 @@ func (r *rig) copyOf(counts *map[string]int) map[string]int {
 	return maps.Clone(*counts)
 }
 
-// poisonIs says what fails from now on, whatever else does not.
+// poisonIs sets which messages fail from now on, whatever happens to the others.
 func (r *rig) poisonIs(poison func(body string) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

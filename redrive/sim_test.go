@@ -167,7 +167,8 @@ func (w *world) step() {
 	}
 }
 
-// run lets time pass until nothing healthy is dead, at most so long, and returns how long it took.
+// run lets time pass, up to a maximum, until no healthy message is a dead letter. It returns how
+// long that took.
 func (w *world) run(most time.Duration) time.Duration {
 	began := w.now
 	for w.now.Sub(began) < most && slices.ContainsFunc(append(slices.Clone(w.dead), w.flying...), func(m *work) bool { return m.poison == "" }) {

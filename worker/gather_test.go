@@ -52,8 +52,8 @@ func TestDeletesAreGathered(t *testing.T) {
 	}
 }
 
-// A place for a handler is free when the handler has returned, however long the queue takes to be
-// told.
+// A place for a handler is free when the handler has returned, however long it takes to inform the
+// queue.
 func TestPlaceIsFreeBeforeDelete(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

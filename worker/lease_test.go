@@ -265,7 +265,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Only a handler that says that it gets on may run for long.
+// Only a handler that reports progress may run for long.
 func TestStall(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("moves")

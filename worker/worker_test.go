@@ -80,7 +80,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// Later uses no attempt up, however often.
+// Later uses up no attempt, however often it is returned.
 func TestLater(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

@@ -36,7 +36,7 @@ func TestWorkLongerThanLease(t *testing.T) {
 	t.Error("each of five claims was lost")
 }
 
-// workLong keeps a transaction open for so long, and commits it with the completion of a claim.
+// workLong keeps a transaction open for a time, and commits it with the completion of a claim.
 func workLong(ctx context.Context, pool *pgxpool.Pool, c *claims.Claim, least time.Duration) error {
 	return pgclaims.InTx(ctx, pool, c, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
 		result, err := order(ctx, tx, c)

@@ -212,7 +212,7 @@ func TestTakeOverWaits(t *testing.T) {
 }
 
 // A renewal that comes in between waits, and then knows. So does a caller that asks whether the
-// claim has been ended.
+// claim has ended.
 func TestRenewalWaits(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		t.Run(fmt.Sprint("commit=", commit), func(t *testing.T) {

@@ -172,8 +172,8 @@ func await(t *testing.T, l *claims.Ledger, key string) *claims.Claim {
 	}
 }
 
-// A worker that is stopped for longer than its lease, and goes on as if nothing had happened,
-// commits nothing any more, at whatever step it was.
+// A worker that is stopped for longer than its lease, and then continues as if nothing had
+// happened, commits nothing, whichever step it was at.
 func TestZombieProcess(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {

@@ -59,8 +59,8 @@ func TestCommandsOfDocs(t *testing.T) {
 	}
 }
 
-// commandsOf returns the arguments of each call of tenaq in the blocks of a page. What a shell
-// would insert stands there as x.
+// commandsOf returns the arguments of each call of tenaq in the blocks of a page. Each x stands for
+// text that a shell would insert.
 func commandsOf(page string) (lines [][]string, problems []string) {
 	var all []string
 	for _, m := range fenced.FindAllStringSubmatch(page, -1) {

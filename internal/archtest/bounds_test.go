@@ -88,8 +88,8 @@ func linesRule(below map[string]int) rule {
 }
 
 // widthRule: comments are at most widthMax wide, and so is code that is no test, a tab counting
-// four. What cannot be broken may be wider: strings, which people search for as a whole, code and
-// tables in comments, citations, and words that take most of a line, such as addresses.
+// four. Text that cannot be broken may be wider: strings, which people search for as a whole, code
+// and tables in comments, citations, and words that take most of a line, such as addresses.
 func widthRule(t *tree) (problems []string) {
 	for _, f := range t.files {
 		if !f.isGo() {

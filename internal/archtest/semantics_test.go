@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// The rules of docs/semantics, and who cites them. docs/semantics/README.md says how both read.
+// The rules of docs/semantics, and the tests that cite them. docs/semantics/README.md describes the
+// form of both.
 
 // A ruleID is a number such as VIS-3.
 type ruleID struct {

@@ -174,8 +174,8 @@ func fake(t *testing.T, h http.HandlerFunc) bench.Endpoint {
 	return at(s.URL)
 }
 
-// With a rate, those who would have come while the server stood still have waited too, although
-// there was no connection left to send their requests on.
+// With a rate, requests that were due while the server stalled have waited too, although no
+// connection was left to send them on.
 func TestLatenciesAreHonest(t *testing.T) {
 	var requests atomic.Int64
 	e := fake(t, func(http.ResponseWriter, *http.Request) {

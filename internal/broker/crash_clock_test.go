@@ -34,9 +34,9 @@ const (
 // happened between two moments of real time, the judge knows the broker time of it to within two
 // bounds, and they are a millisecond apart until the clock is set.
 //
-// What can be said for certain is then said in broker time, at the earliest and at the latest: no
-// timeout, delay, retention or deduplication window is shorter than it, and none ends because the
-// wall clock was set while the server ran. A step while the machine was off is another matter:
+// Everything that is certain is then expressed in broker time, at the earliest and at the latest:
+// no timeout, delay, retention or deduplication window is shorter than it, and none ends because
+// the wall clock was set while the server ran. A step while the machine was off is another matter:
 // forward, it is time that has passed, and ends what it ends; back, it does nothing. That is what
 // CLOCK-9 says, and why the judge has to know broker time at each start. Two rules soften it:
 //

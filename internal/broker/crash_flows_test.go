@@ -54,9 +54,9 @@ func TestCrashesOfFlows(t *testing.T) {
 // The simulation finds losses of flows as well.
 func TestCrashesOfFlowsFindLosses(t *testing.T) { findLosses(t, newFlowSimulation) }
 
-// The queues of flows, in an order in which they can be created. What is received twice from line
-// or work is dead; what is received twice more from dead is buried; and left and right are there
-// for move tasks between them.
+// The queues of flows, in an order in which they can be created. A message that is received twice
+// from line or work goes to dead; one that is received twice more from dead goes to buried; and
+// left and right are there for move tasks between them.
 var flowing = map[string]audit.Queue{
 	"buried":    {},
 	"dead":      {DeadLetter: "buried", MaxReceives: 4},

@@ -82,8 +82,8 @@ func (m *machine) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// cut takes the state of the disk, unless that was done before. Whatever was answered before is in
-// the history by then; what is answered after it does not count.
+// cut takes the state of the disk, unless that was done before. Earlier answers are in the history
+// by then; later ones do not count.
 func (m *machine) cut() {
 	if !m.sim.history.powerOff() {
 		return

@@ -216,7 +216,7 @@ func TestStepMeanwhile(t *testing.T) {
 	})
 }
 
-// A turn takes at most TurnMax requests. What it leaves is taken by the next, without being asked.
+// A turn takes at most TurnMax requests. The next turn takes the rest by itself.
 func TestTurnMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := newConfig(t, kv.NewMemory())

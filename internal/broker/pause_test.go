@@ -151,7 +151,7 @@ func TestRestartWhilePaused(t *testing.T) {
 }
 
 // The minutes of several lives add up, so that a server which is started again every few minutes
-// does not pause expiry for ever. [CLOCK-8, DEDUP-23]
+// does not pause expiry forever. [CLOCK-8, DEDUP-23]
 func TestPauseAddsUp(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {

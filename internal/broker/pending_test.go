@@ -10,7 +10,7 @@ import (
 	"tenaq/internal/engine"
 )
 
-// told collects what Then is told.
+// told collects the results that Then gets.
 type told []error
 
 func (to *told) take(err error) { *to = append(*to, err) }

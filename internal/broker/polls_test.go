@@ -361,7 +361,7 @@ func TestPollOfClientGoneWhileTried(t *testing.T) {
 	})
 }
 
-// Polls that have ended, by whatever end, leave nothing behind. [POLL-10]
+// Polls leave nothing behind, however they end. [POLL-10]
 func TestEndedPollsLeaveNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var freed atomic.Int32

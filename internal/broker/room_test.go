@@ -42,9 +42,9 @@ func (r *rig) beginIn(room Room, op *engine.ReceiveMessage) *call {
 	return c
 }
 
-// A receive hands out the messages that its answer has room for, and takes the room for them. What
-// has none is neither hidden nor counted: the receive waits for room, and is refused in the end.
-// [RCV-24]
+// A receive hands out the messages that its answer has room for, and takes the room for them.
+// Messages without room are neither hidden nor counted: the receive waits for room, and is refused
+// in the end. [RCV-24]
 func TestReceiveWithinRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, body := range []string{"1234", "5678", "9"} {

@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/kv"
 )
 
-// A new leader's clock starts where the old one's has got to, whatever its own wall clock says: at
-// most a second early, and never before the last stamp.
+// A new leader's clock starts where the previous leader's has arrived, whatever its own wall clock
+// says: at most a second early, and never before the last stamp.
 func TestClockTakeOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		wall, since time.Duration // the wall clock is so far ahead of the true time

@@ -19,9 +19,9 @@ import (
 )
 
 // TestCuts cuts the power before every operation on a file that writes, in scripts that make each
-// kind of change to several rows. What is found afterwards has to answer like a model that was told
-// all requests that were answered and, of those in the turn under way, the first few; and its rows
-// have to agree with each other. A part of the recoveries is cut as well, before every one of their
+// kind of change to several rows. The store that is left must answer like a model that was told all
+// requests that were answered and, of those in the turn under way, the first few; and its rows have
+// to agree with each other. A part of the recoveries is cut as well, before every one of their
 // writes.
 //
 // Pebble writes in the background too, so that the same seed and number of cuts repeat a failure

@@ -218,7 +218,7 @@ func TestSegmentOfMovedExpires(t *testing.T) {
 	}
 }
 
-// To find a message reads a few rows, whatever else there is. [ID-8]
+// Finding a message reads a few rows, whatever else there is. [ID-8]
 func TestFindReadsFewRows(t *testing.T) {
 	f := newFinder(t)
 	f.create(named("dead"), nil)

@@ -98,8 +98,8 @@ func TestFollowFIFO(t *testing.T) {
 }
 
 // A message that its consumer moves with a trail is a dead letter, although its retention starts
-// again, and a FIFO queue says so too. What takes its place can be followed.
-// [PEEK-9, NACK-18, NACK-19]
+// again, and a FIFO queue says so too. The message that replaces it can be followed. [PEEK-9,
+// NACK-18, NACK-19]
 func TestFollowMoved(t *testing.T) {
 	for _, suffix := range []string{"", ".fifo"} {
 		r := newRunner(t, engine.Open(kv.NewMemory(), peekConfig()))

@@ -12,7 +12,7 @@ import (
 )
 
 // However messages have moved, the dead letters that hold a group are those that say so [HOLD-10],
-// and no group is held when every dead letter has expired: nothing stays held for ever. [HOLD-5]
+// and no group is held when every dead letter has expired: no group stays held forever. [HOLD-5]
 func TestNoGroupStaysHeld(t *testing.T) {
 	seed, scripts := proof.Seed(t), proof.Count(10, 40, 200, 2_000)
 	held := 0

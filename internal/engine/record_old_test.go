@@ -9,7 +9,7 @@ import (
 )
 
 // A store of a version whose expiry rows all stand at the millisecond loses no record that is still
-// alive, and keeps none for ever: each record keeps its row until it is written again. [REC-5]
+// alive, and keeps none forever: each record keeps its row until it is written again. [REC-5]
 func TestRecordsOfEarlierVersion(t *testing.T) {
 	const life, minute = int64(15 * 24 * 3600_000), int64(60_000)
 	r := &nameRig{T: t, store: &reading{Store: kv.NewMemory()}, now: testTime}

@@ -8,7 +8,7 @@ import (
 )
 
 // Rows returns the rows of a store as far as they do not depend on how the engine was run, to the
-// byte. What may depend on it says where to begin looking, or what nothing reads any more:
+// byte. Values that may depend on it say where to begin looking, or are no longer read:
 //
 //   - Low-water keys say before which place an index or the segments have no rows. They follow
 //     behind the first row, as far as the window shows it, and in memory until something else is

@@ -151,7 +151,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A renewal is seen however it is made, and what cannot be used is tried again, and logged once.
+// A renewal is noticed however it is made. A certificate that cannot be used is tried again, and
+// logged once.
 func TestCertificateLook(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name ...string) string { return filepath.Join(dir, filepath.Join(name...)) }

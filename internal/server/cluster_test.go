@@ -119,8 +119,9 @@ func must(t *testing.T, s *Server, action, body string) (answer string) {
 	return answer
 }
 
-// Every node answers every request, a poll included, and goes on when the leader stops. What the
-// queue holds, the declared queues and the key of receipt handles are the same everywhere.
+// Every node answers every request, a poll included, and continues when the leader stops. The
+// messages of the queue, the declared queues and the key of receipt handles are the same
+// everywhere.
 func TestAnyNodeServes(t *testing.T) {
 	nodes, stops := three(t, func(_ int, cfg *Config) {
 		cfg.Queues = []Queue{{Name: "declared"}}

@@ -337,7 +337,8 @@ func TestConsoleOfAStalledDisk(t *testing.T) {
 	for !shows(`"visible":1`) {
 		time.Sleep(100 * time.Millisecond)
 	}
-	// What the browser asks to show the overview. The count of tasks beside it waits for the disk.
+	// The requests of the browser for the overview. The count of tasks beside it waits for the
+	// disk.
 	asks := map[string]string{
 		s.ConsoleURL(): "<noscript>", s.URL() + "/v1/session": `"server":"tenaq"`, overview: `"visible":1`,
 		s.URL() + "/v1/series?queues=orders&last=30m": `"since"`, s.URL() + "/v1/queues?only=dead&sort=visible&desc=1&limit=100": `"queues"`,

@@ -58,9 +58,9 @@ func TestFaultsBesideTheStore(t *testing.T) {
 	}
 }
 
-// A disk that is full, and no simulation of one: a file system of so few bytes that the script does
-// not get to its end. Everything is on it, the alarms and the store alike. What was acknowledged is
-// there when there is room again. [DUR-12]
+// A real full disk: a file system so small that the script does not get to its end. Everything is
+// on it, the alarms and the store alike. Everything acknowledged is there when there is room again.
+// [DUR-12]
 func TestDiskReallyFull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 31))
 	r := theReference(t)
@@ -98,8 +98,8 @@ func TestDiskReallyFull(t *testing.T) {
 	}
 }
 
-// Alarms that the disk does not give back keep a server from starting, since a file that is whole
-// must not be taken for none: that is a disk that fails, and not a damaged store.
+// Alarms that the disk does not give back keep a server from starting, because an intact file must
+// not count as a missing one: this is a failing disk, and not a damaged store.
 func TestAlarmsUnreadable(t *testing.T) {
 	cfg := config(t)
 	if err := os.Mkdir(filepath.Join(cfg.DataDir, alarmsName), 0o700); err != nil {

@@ -32,7 +32,7 @@ type faultChild struct {
 	Limit uint64
 
 	// Room is the size in bytes of a file system of its own that the directory is on, which ends
-	// with the process; none when zero. What is left there is copied into the directory Left.
+	// with the process; none when zero. Its files are copied into the directory Left.
 	Room uint64
 	Left string
 }
@@ -147,8 +147,8 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// memoryUnder returns an empty file system in memory that has the directory above dir. What does
-// not go through it needs dir itself, on the real disk.
+// memoryUnder returns an empty file system in memory that has the directory above dir. Files that
+// are opened outside it need dir itself, on the real disk.
 func memoryUnder(dir string) *crashdisk.Disk {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		panic(err)

@@ -19,8 +19,8 @@ import (
 )
 
 // A state is all that a server shows of what it has: of each queue its attributes, tags, messages
-// and move tasks, in words. What differs from run to run, such as times and identifiers, is left
-// out. The queue of the crowd and the alarms are not in it.
+// and move tasks, in words. Values that differ from run to run, such as times and identifiers, are
+// left out. The queue of the crowd and the alarms are not in it.
 type state map[string]string
 
 // stateOf looks at everything, once no move task is running.

@@ -41,7 +41,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s", r.status, r.body) }
 
-// A scriptClient goes through the script, and remembers what it was told.
+// A scriptClient goes through the script, and remembers the answers.
 type scriptClient struct {
 	url     string
 	http    *http.Client
@@ -281,8 +281,8 @@ func (c *scriptClient) moved(from string) (string, error) {
 	}
 }
 
-// crowd sends several messages at the same time, so that turns overlap. What of them is answered is
-// known one by one.
+// crowd sends several messages at the same time, so that turns overlap. Which of them are answered
+// is known one by one.
 func crowd(round int) step {
 	return step{name: "a crowd of sends", do: func(c *scriptClient) (string, error) {
 		var mu sync.Mutex

@@ -233,7 +233,7 @@ func (f fault) checkEnd(run *faultRun) (wrong []string) {
 	return wrong
 }
 
-// harmless says whether a server may go on when an operation fails: what is removed only makes
+// harmless says whether a server may continue when an operation fails: what is removed only makes
 // room, what is allocated ahead or opened once more only makes it faster, what was read is read, a
 // table or manifest is measured when it is removed, and a checkpoint belongs to the backup alone.
 func harmless(op, file string) bool {

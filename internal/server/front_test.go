@@ -31,7 +31,7 @@ func front(t *testing.T, change func(r *http.Request), address string) (status i
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-// A person who opens one of the two addresses learns what runs there, and how to go on. [WIRE-33]
+// The page at each of the two addresses says what runs there, and what to do next. [WIRE-33]
 func TestFrontPage(t *testing.T) {
 	s, stop := run(t, config(t))
 	defer func() { _ = stop() }()

@@ -238,7 +238,7 @@ func TestMetricsOfFollower(t *testing.T) {
 	}
 }
 
-// If the writer does not answer, the metrics say so, and what it was doing.
+// If the writer does not answer, the metrics say so, and say what it was doing.
 func TestMetricsWithoutWriter(t *testing.T) {
 	w, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{Region: "us-east-1", Fault: func(s string) { panic(s) }}})
 	if err != nil {
@@ -321,7 +321,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// Whoever runs a server can have it tell more.
+// The operator of a server can make it report more.
 func TestMoreMetrics(t *testing.T) {
 	cfg := config(t)
 	cfg.Metrics = func(w *metric.Writer) {

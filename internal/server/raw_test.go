@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// Bytes on a TCP connection, as the server that is shipped answers them: what can be understood as
-// a request has an answer with an id, whatever is wrong with it.
-// [WIRE-18, WIRE-21, WIRE-24, WIRE-26, WIRE-32]
+// Bytes on a TCP connection, as the shipped server answers them: anything that can be understood as
+// a request gets an answer with an id, whatever is wrong with it. [WIRE-18, WIRE-21, WIRE-24,
+// WIRE-26, WIRE-32]
 func TestRawRequests(t *testing.T) {
 	s, stop := run(t, config(t))
 	defer stop()

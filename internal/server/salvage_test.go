@@ -154,9 +154,9 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Every kind of file is damaged in several ways. What is salvaged verifies, a server starts on it
-// and shows what was said to be kept, nothing is there that never was, the source is as before, and
-// no more is lost than the damage explains. [DUR-36, DUR-37]
+// Every kind of file is damaged in several ways. The salvaged store verifies, and a server starts
+// on it and shows what the report says was kept. It has nothing that never existed, the source is
+// unchanged, and no more is lost than the damage explains. [DUR-36, DUR-37]
 func TestSalvageDamaged(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))

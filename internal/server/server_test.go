@@ -138,8 +138,8 @@ func TestNoAdmin(t *testing.T) {
 	}
 }
 
-// Why a server does not start is one of the four kinds and a sentence. What New had taken until
-// then it gives back. [DUR-19]
+// If a server does not start, the error is one of four kinds and a sentence, and New releases
+// everything that it had opened. [DUR-19]
 func TestNewRefuses(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

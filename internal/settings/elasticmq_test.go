@@ -106,7 +106,7 @@ func TestElasticMQErrors(t *testing.T) {
 	}
 }
 
-// No file makes the reader panic or read for ever.
+// No file makes the reader panic or read forever.
 func FuzzElasticMQ(f *testing.F) {
 	f.Add("queues { a { delay = 5 s } }\naws.region = x")
 	f.Add("include classpath(\"x\")\nqueues.a.b{\"c\":${?D}, e=[f,[g]]}//h")

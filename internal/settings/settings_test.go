@@ -43,7 +43,7 @@ func TestEverySettingIsConfigurable(t *testing.T) {
 	}
 }
 
-// The settings that people see have no password, whatever the address that has one. [V1-24]
+// The printed settings have no password, whatever the form of the address that has one. [V1-24]
 func TestShownSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenaq.yaml")
 	file := `region: eu-west-1

@@ -54,7 +54,7 @@ func TestClaimStores(t *testing.T) {
 	}
 }
 
-// What could be a password is left out of an address. Other texts stay as they are.
+// Anything that could be a password is removed from an address. Other texts stay as they are.
 func TestWithoutPassword(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                            "",

@@ -137,7 +137,7 @@ func remove(t *testing.T, open func() offload.Store) {
 	want(t, s, "a", []byte("again"))
 }
 
-// Who has no time left is told so, and not that there is no body.
+// A caller that has no time left gets that error, and not that there is no body.
 func ended(t *testing.T, open func() offload.Store) {
 	s := open()
 	put(t, s, "a", []byte("a"))

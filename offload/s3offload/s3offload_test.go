@@ -111,8 +111,8 @@ func (a *asking) DeleteObject(_ context.Context, in *s3.DeleteObjectInput, _ ...
 	return nil, errAsked
 }
 
-// A bucket is shared with the other libraries: what one stored under a key of its own is found by
-// its pointer, and what is stored here lies where the pointer says.
+// A bucket is shared with the other libraries: a body that one of them stored under its own key is
+// found by its pointer, and a body stored here lies where the pointer says.
 func TestSharedBucket(t *testing.T) {
 	bucket := newBucket(t)
 	o, err := offload.New(offload.Config{Store: open(t, client(t), bucket), Threshold: 10})

@@ -100,7 +100,7 @@ func (e *env) same(got outbox.Row, want outbox.Message) {
 	}
 }
 
-// What was rolled back never was.
+// A row that was rolled back never existed.
 func testRolledBack(e *env) {
 	b := e.Open(e)
 	e.put("a1 x")

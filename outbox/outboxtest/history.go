@@ -261,7 +261,7 @@ func testBegin(e *env) {
 	}
 }
 
-// What is staged stays, whatever is sent afterwards, and is read a page at a time.
+// Staged rows stay, whatever is sent afterwards, and are read a page at a time.
 func testStage(e *env) {
 	h, other := e.open(), e.open()
 	from, _ := e.sentAlready(h, "a1 a2 x")
@@ -375,7 +375,7 @@ func testStep(e *env) {
 	}
 }
 
-// Who comes too late writes nothing.
+// A process that comes too late writes nothing.
 func testStepMoved(e *env) {
 	h, other := e.open(), e.open()
 	r := e.begin(h, outbox.Source{From: time.Unix(1, 0), To: time.Unix(2, 0)})

@@ -479,7 +479,7 @@ func convicts(t *testing.T, wrap func(outbox.Box) outbox.Box, most int) (by []st
 				e.ctx = ctx
 				c.test(e)
 			}()
-			// A mistake may also make a case wait for ever.
+			// A mistake may also make a case wait forever.
 			select {
 			case <-done:
 			case <-time.After(time.Hour):

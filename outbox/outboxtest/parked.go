@@ -148,7 +148,7 @@ func testWait(e *env) {
 		}
 	}
 	for _, words := range []string{"x", "a1 a2", "a3"} {
-		// It may return for nothing, though not for ever.
+		// It may return for nothing, but not forever.
 		var done <-chan error
 		for range 100 {
 			e.ask(b, outbox.Claim{Relay: "r"})

@@ -30,7 +30,7 @@ func testSettle(e *env) {
 	}
 	e.renew(b, "r", long, "y")
 
-	// What is settled is settled.
+	// A settled row stays settled.
 	e.settle(b, "r", e.fates(outbox.Failed, 0, "a1 v w x")...)
 	e.sent(b, "r", "a2 w x")
 	e.counts(b, 3, 2, 1)

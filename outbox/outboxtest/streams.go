@@ -215,7 +215,7 @@ func testRenew(e *env) {
 	e.renew(b, "r3", long, "a1 z")
 }
 
-// What another relay has by now is not renewed, and not settled but by it.
+// A row that another relay has leased is renewed and settled only by that relay.
 func testTakenOver(e *env) {
 	b := e.Open(e)
 	e.put("a1 a2 u v w x y")

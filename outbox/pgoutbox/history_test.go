@@ -180,7 +180,7 @@ func TestStepsBesidePrograms(t *testing.T) {
 					rows = append(rows, outbox.Message{ID: outbox.NewID(), Queue: "q.fifo", Key: fmt.Sprint("k", n%keys), Body: fmt.Sprintf("replay %d %05d", r.Number, step*perStep+n)})
 				}
 				if r, err = b.StepReplay(t.Context(), r, rows); err == nil {
-					// As who did not hear that it is done.
+					// As a process that did not learn that it is done.
 					r, err = b.StepReplay(t.Context(), r, rows[:perStep/2])
 				}
 			}

@@ -72,7 +72,7 @@ func dial(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// Rows that cannot be claimed now cost a claim nothing, however much it is: rows behind one that
+// Rows that cannot be claimed now cost a claim nothing, however many they are: rows behind one that
 // waits or is leased, rows of queues that are not wanted, and rows whose time has not come.
 func TestClaimCost_FD3(t *testing.T) {
 	n := proof.Count(20_000, 50_000, 50_000, 200_000)

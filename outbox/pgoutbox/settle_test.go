@@ -8,8 +8,8 @@ import (
 	"tenaq/outbox"
 )
 
-// The id of a row that was deleted with the triggers off may be that of a new row. What is known of
-// the old one does not keep the new one from being settled.
+// The id of a row that was deleted with the triggers off may be that of a new row. State about the
+// old row does not keep the new one from being settled.
 func TestSettleIDUsedBefore(t *testing.T) {
 	u := pgtest.URL(t)
 	b := over(t, u, Config{})

@@ -141,7 +141,7 @@ func TestQueryRows(t *testing.T) {
 	}
 }
 
-// SQL that would write does not, whatever it tries, and says why.
+// SQL that tries to write fails, whatever it tries, and the error says why.
 func TestSourceWritesNothing(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})
@@ -210,8 +210,7 @@ func TestSourceWritesNothing(t *testing.T) {
 	}
 }
 
-// That the server has no time, or is at something else, is not the fault of the SQL, and neither is
-// what happens without any.
+// A busy server is not the fault of the SQL, and neither is an error that occurs without any.
 func TestSourceNotToBlame(t *testing.T) {
 	url := pgtest.URL(t)
 	over(t, url, Config{})

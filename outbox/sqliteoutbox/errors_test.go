@@ -83,7 +83,7 @@ func TestSchemaMissing(t *testing.T) {
 	says(t, "migrate newer tables", newer.Migrate(t.Context()), "run a newer version of the program")
 }
 
-// Many who migrate at once all succeed, and Schema does the same as they.
+// Concurrent migrations all succeed, and Schema does the same as they do.
 func TestMigrateTogether(t *testing.T) {
 	dir := t.TempDir()
 	all := func(db *sql.DB) (s string) {

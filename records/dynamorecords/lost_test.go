@@ -215,8 +215,8 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // Requests and answers are lost at random, and some requests arrive long after their callers have
-// given up. A call that succeeded was carried out once, and one that was told of a conflict was
-// not, for ever.
+// given up. A call that succeeded was carried out once, and one that got a conflict was never
+// carried out.
 func TestRandomFaults(t *testing.T) {
 	table := newTable(t)
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 0))

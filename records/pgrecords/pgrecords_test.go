@@ -43,7 +43,7 @@ func TestContractSerializable(t *testing.T) {
 	})
 }
 
-// open opens the store of a database. Who asked closes it.
+// open opens the store of a database. The caller closes it.
 func open(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := New(Config{URL: url})

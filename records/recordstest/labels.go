@@ -71,7 +71,7 @@ func testLabels(e *env) {
 	e.hasNo(s, "bad")
 }
 
-// What is due is found by when it is, and by nothing that a later write has changed.
+// A due record is found by its latest Due, and not by one that a later write has changed.
 func testDue(e *env) {
 	s := e.open()
 	lister, ok := s.(records.DueLister)

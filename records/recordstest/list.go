@@ -142,7 +142,7 @@ func testListMax(e *env) {
 	}
 }
 
-// What cannot be a key cannot be a prefix or what a page ended with.
+// A string that cannot be a key cannot be a prefix or the end of a page either.
 func testListArguments(e *env) {
 	s := e.open()
 	e.put(s, records.Write{Key: "a"})

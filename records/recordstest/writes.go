@@ -140,7 +140,7 @@ func testKeys(e *env) {
 	}
 }
 
-// What is beyond the limits is an error that does not look like an answer, and nothing is written.
+// A write beyond the limits returns an error that does not look like an answer, and writes nothing.
 func testLimits(e *env) {
 	s := e.open()
 	value := make([]byte, records.ValueMax)
@@ -274,7 +274,7 @@ func testVersionsRiseOverSkew(e *env) {
 	}
 	put(behind, records.Write{Key: "expired", If: r.Version})
 
-	// What goes last was not written last.
+	// The record that goes last was not written last.
 	last = 0
 	v = put(ahead, records.Write{Key: "large"})
 	e.delete(ahead, "large", v)

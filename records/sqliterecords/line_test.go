@@ -201,7 +201,7 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// The value of a write is the caller's again when the call has returned, whatever became of it.
+// When a call has returned, its caller may reuse the value of the write, whatever the outcome.
 func TestValueIsCopied(t *testing.T) {
 	m := newMachine(t)
 	s := m.open(t, 0)

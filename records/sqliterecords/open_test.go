@@ -84,7 +84,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Many who open a file that is not there yet all get the same one.
+// Concurrent opens of a file that does not exist yet all get the same one.
 func TestOpenTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	var group sync.WaitGroup
@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Damage in the middle of the file is found when it is read, and is not taken for an answer.
+// Damage in the middle of the file is found when it is read, and never returned as an answer.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.db")
 	s, err := New(Config{Path: path})

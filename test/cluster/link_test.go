@@ -14,7 +14,8 @@ import (
 
 // A network is what the nodes of a cluster reach each other through: a proxy in front of each. The
 // proxies know which node is at the other end of a connection, so a link can fail in one direction
-// alone. What a link does not carry waits, as in a network that drops packets and sends them again.
+// alone. Bytes that a link does not carry wait, as in a network that drops packets and sends them
+// again.
 type network struct {
 	mu        sync.Mutex
 	changed   chan struct{} // closed with every change, and replaced

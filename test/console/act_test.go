@@ -186,8 +186,8 @@ func TestSendLikeThis(t *testing.T) {
 	}
 }
 
-// A queue is paused, resumed, changed, tagged, purged and deleted. What cannot be undone asks for
-// its name. [CONSOLE-15, CONSOLE-16]
+// A queue is paused, resumed, changed, tagged, purged and deleted. Actions that cannot be undone
+// ask for the name of the queue. [CONSOLE-15, CONSOLE-16]
 func TestQueueActions(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -23,7 +23,7 @@ func quantile(measured []float64, part float64) float64 {
 	return measured[min(int(part*float64(len(measured))), len(measured)-1)]
 }
 
-// What a person waits for, in milliseconds.
+// The times that a person waits, in milliseconds.
 const (
 	paintMax    = 200 // for something to see, of 95 in 100 pages
 	frameMax    = 33  // for a frame while scrolling, of 95 in 100

@@ -182,7 +182,7 @@ func (b *tab) opens(all []opened) {
 	}
 }
 
-// What others have written stays text in the dialogs about it. [CONSOLE-6]
+// Text that others have written stays text in the dialogs about it. [CONSOLE-6]
 func TestHostileContentInDialogs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -235,8 +235,8 @@ func TestHostileContentInDialogs(t *testing.T) {
 	b.opens(all)
 }
 
-// What is in the address stays text on the page and in the panel of its commands, and a shell takes
-// those for the words that they show. [CONSOLE-6]
+// Text in the address stays text on the page and in the panel of its commands, and a shell reads
+// these as the words that they show. [CONSOLE-6]
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -281,8 +281,8 @@ func TestHostileCommands(t *testing.T) {
 	}
 }
 
-// What a person types stays text in each dialog, and so does what the page says when it is sent.
-// For a shell, the commands are the words that they show. [CONSOLE-6]
+// Typed text stays text in each dialog, and in the confirmation of the page. A shell reads the
+// commands as the words that they show. [CONSOLE-6]
 func TestHostileDialogs(t *testing.T) {
 	t.Parallel()
 	lines := corpus(t)

@@ -100,7 +100,7 @@ func TestTabs(t *testing.T) {
 	sees(tabs[7], "2")
 }
 
-// hide does what a person does who turns to another tab.
+// hide switches to another tab, as a person does.
 func (b *tab) hide() {
 	b.t.Helper()
 	// Hiding freezes it as well, which a browser does later.

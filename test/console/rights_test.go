@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What a key needs for the button of each action.
+// The rights that a key needs for the button of each action.
 var (
 	taking  = []string{"tenaq:ManageTasks", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage"}
 	moving  = append(slices.Clone(taking), "sqs:SendMessage")

@@ -390,7 +390,7 @@ func (b *tab) hasClipboard() {
 }
 
 // A search of all bodies says how far it is, and ends in the server when it is stopped or its page
-// is left. What was found stays, and the search goes on from there. [CONSOLE-18]
+// is left. The results stay, and the search continues from there. [CONSOLE-18]
 func TestStopSearch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -246,9 +246,9 @@ func setCookie(ctx context.Context, name, value, url string) error {
 	return err
 }
 
-// A session is known to the node that leads. So it continues whichever node a balancer asks, and
-// when another node is lost. When the leader is lost, the page asks to sign in again, and then
-// shows what it showed before. [CONSOLE-10, V1-23, V1-24]
+// The leader keeps the session. So it continues whichever node a balancer asks, and when another
+// node is lost. When the leader is lost, the page asks to sign in again, and then shows the same
+// view. [CONSOLE-10, V1-23, V1-24]
 func TestSessionInCluster(t *testing.T) {
 	t.Parallel()
 	chromium(t)

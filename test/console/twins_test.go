@@ -333,8 +333,8 @@ func timeOf(form, text string) (time.Time, error) {
 	return time.Unix(seconds, 0), err
 }
 
-// plain is a text without what differs between servers: ids of new messages, times in a trail, and
-// who has decided about a claim.
+// plain removes from a text what differs between servers: ids of new messages, times in a trail,
+// and the name of the person who decided about a claim.
 func (w *twins) plain(text string) string {
 	if people.MatchString(text) {
 		return "a person"

@@ -70,7 +70,7 @@ func TestKeyboard(t *testing.T) {
 	b.until("Tab goes on", `document.activeElement !== document.body`)
 }
 
-// What each user comes for is three clicks away at most. A key counts as a click.
+// Each task of a user takes at most three clicks. A key counts as a click.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, "--config", redriving(t)).shopOf()

@@ -39,7 +39,7 @@ type clientSpec struct {
 // least is how many orders a client has acknowledged at the end, although it may have begun late.
 const least = 50
 
-// clientMax bounds how long a client goes on after it was told to stop, so that none outlives its
+// clientMax bounds how long a client continues after it was told to stop, so that none outlives its
 // server for long.
 const clientMax = 3 * time.Minute
 

@@ -88,8 +88,8 @@ func (k *tagged) end() {
 	k.done = true
 }
 
-// insist asks until there is an answer, or for 40 s, in which a server starts many times. What is
-// asked may be done several times.
+// insist repeats a request until there is an answer, or for 40 s, in which a server starts many
+// times. The request may be carried out several times.
 func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	for end := time.Now().Add(40 * time.Second); ; wait(ctx, 20*time.Millisecond) {
 		out, err := ask()

@@ -45,7 +45,7 @@ var pythonClients = []client{
 const noCall = "it has no call for them"
 
 // python prepares a program below testdata/python for the environment that the script install makes
-// of a list. The program is told where the client's own commands are.
+// of a list. The program gets the place of the client's own commands.
 func python(name, list, program string) func(t *testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		t.Helper()

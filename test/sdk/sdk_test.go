@@ -1,5 +1,6 @@
 // Package sdk tests a whole server, with its disk and its sockets, through the unmodified AWS SDK
-// for Go. What the SDK understands is what counts here: types of errors, checksums, pages, retries.
+// for Go. The tests check how the SDK understands answers: types of errors, checksums, pages,
+// retries.
 package sdk
 
 import (
@@ -126,9 +127,9 @@ func (n *node) crash(change func(*server.Config)) *node {
 	return startWith(n.t, cfg)
 }
 
-// copyStore copies a data directory without its ballast. The server may be at work. What says how
-// far the store reaches is copied before the store, as it is written behind it: a copy in which it
-// were ahead is none that a crash could leave.
+// copyStore copies a data directory without its ballast. The server may be running. The witness is
+// copied before the store, because it is written after it: no crash could leave a witness that is
+// ahead of its store.
 func copyStore(t *testing.T, to, from string) {
 	t.Helper()
 	const witness = "witness"

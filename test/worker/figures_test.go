@@ -22,9 +22,9 @@ import (
 	"tenaq/worker"
 )
 
-// How long it takes, after a worker was killed, until another one has begun what it was at: not
-// much longer than the lease. What is logged is the distribution; what fails is far beyond it,
-// because a busy machine must not.
+// After a worker is killed, another one begins its work not much later than the lease ends. The
+// test logs the distribution, and fails only far beyond it, so that a busy machine does not fail
+// it.
 func TestTakeOver(t *testing.T) {
 	for _, ledgerLease := range []time.Duration{2 * time.Second, lease} {
 		t.Run(fmt.Sprint("ledger ", ledgerLease), func(t *testing.T) {

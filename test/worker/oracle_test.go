@@ -64,7 +64,7 @@ const (
 
 var outcomeNames = [...]string{"running", "succeeded", "failed", "later", "poison", "drained"}
 
-// A run is one handler at work on one message.
+// A run is one handler that works on one message.
 type run struct {
 	worker   string
 	id       string // of the message
@@ -197,8 +197,8 @@ func (o *oracle) begin(r *run) {
 // believes says whether the context of a handler in this process has not ended.
 func (r *run) believes() bool { return r.ctx != nil && r.ctx.Err() == nil }
 
-// excuses says whether a context should have ended by now, and did not because the machine stood
-// still: then no timer could run.
+// excuses says whether a context should have ended by now, and did not because the machine stalled:
+// then no timer could run.
 func (o *oracle) excuses(r *run) bool {
 	if r.deadline == nil {
 		return false
@@ -352,7 +352,7 @@ func broken(violations []violation) (rules []string) {
 	return rules
 }
 
-// progress is how much has happened, and how many handlers are at work.
+// progress is how much has happened, and how many handlers are running.
 func (o *oracle) progress() (happened, handlers int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -389,7 +389,7 @@ func (o *oracle) figures() string {
 		len(o.sent), len(o.runs), strings.Join(parts, ", "), twice, o.refused, o.excused, o.unbegun)
 }
 
-// stallMin is from when on the machine counts as having stood still.
+// stallMin is the shortest pause that counts as a stall of the machine.
 const stallMin = 50 * time.Millisecond
 
 // A pulse notices when the machine, or this process, stalls.
@@ -412,7 +412,7 @@ func (p *pulse) beat(ctx context.Context) {
 	}
 }
 
-// stood is for how long it stood still between two times, and around the first.
+// stood is how long it stalled between two times, and around the first.
 func (p *pulse) stood(from, to time.Time) (total time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

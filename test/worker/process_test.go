@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// A workshop is where workers in other processes are at work, with an oracle that hears of
-// everything they do over HTTP.
+// A workshop runs workers in other processes, with an oracle to which they report everything over
+// HTTP.
 type workshop struct {
 	*testing.T
 	oracle  *oracle

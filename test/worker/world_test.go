@@ -242,8 +242,7 @@ func (w *world) sendFor(d time.Duration, rate int) {
 	all.Wait()
 }
 
-// settle waits until the queue is empty and no handler is at work, for as long as something
-// happens.
+// settle waits until the queue is empty and no handler is running, while anything still happens.
 func (w *world) settle() {
 	w.Helper()
 	began := time.Now()

@@ -110,7 +110,7 @@ node 10.0.0.3:9326, 0c0c0c0c: it does not answer other nodes
 	}
 }
 
-// Each command posts its change. What the cluster refuses has exit code 4, and an unknown node 3.
+// Each command posts its change. A refusal by the cluster has exit code 4, and an unknown node 3.
 func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		args    []string

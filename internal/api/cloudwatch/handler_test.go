@@ -30,8 +30,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// The signature, the target or the path names the service. What names another, or none, is not for
-// this one.
+// The signature, the target or the path names the service. A request that names another service, or
+// none, is not for this one.
 func TestIs(t *testing.T) {
 	signed := func(service string) string {
 		return "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260131/us-east-1/" + service + "/aws4_request, SignedHeaders=host, Signature=00"

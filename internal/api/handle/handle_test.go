@@ -211,7 +211,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzOpen holds Open to its word: whatever opens is the one text of the handle it opened to.
+// FuzzOpen checks that any text that opens is the one text of its handle.
 func FuzzOpen(f *testing.F) {
 	s := New(testKey())
 	f.Add("")

@@ -372,7 +372,8 @@ func same(t *testing.T, parts ...string) {
 	}
 }
 
-// The loop says byte for byte what net/http says, whatever comes in which parts. [WIRE-32]
+// The loop answers byte for byte like net/http, whatever the request and the parts in which it
+// arrives. [WIRE-32]
 func TestLikeNetHTTP(t *testing.T) {
 	cut, whole := conversations()
 	for _, text := range append(cut, whole...) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A head is for the loop only if nothing in it is in doubt, and is never taken for one before it is
-// there as a whole. [WIRE-32]
+// The loop takes a head only if it is unambiguous, and never before it has arrived as a whole.
+// [WIRE-32]
 func TestHead(t *testing.T) {
 	const sdk = "POST /000000000000/a-queue.fifo HTTP/1.1\r\nHost: localhost:9324\r\nUser-Agent: aws-sdk-go-v2/1.47.6 ua/2.1 os/linux lang/go#1.26.8 md/GOOS#linux md/GOARCH#amd64 api/sqs#1.52.9 m/E,g\r\n" +
 		"Content-Length: 95\r\nAmz-Sdk-Invocation-Id: 0e0ac0f6-7c4e-4a87-a8c8-6f5b1b1a4a42\r\nAmz-Sdk-Request: attempt=1; max=3\r\n" +

@@ -53,7 +53,7 @@ func ended(t *testing.T, conn net.Conn) time.Duration {
 	return time.Since(from)
 }
 
-// A connection that is not used is closed when its time is over, however often it was used before.
+// An idle connection is closed after its timeout, however often it was used before.
 func TestIdle(t *testing.T) {
 	inBubble(t, handler, func(s *Server, l pipes) {
 		if got := ended(t, l.dial()); got != s.ReadHeaderTimeout {

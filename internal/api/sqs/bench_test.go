@@ -13,8 +13,8 @@ import (
 	"tenaq/internal/api/sqs/sqswire/wiretest"
 )
 
-// A whole handler on a store in memory, asked the same in both protocols one after the other. What
-// it costs to be safe on disk is not in it, so that the difference shows.
+// A whole handler on a store in memory, asked the same in both protocols one after the other. The
+// cost of the disk is not included, so that the difference shows.
 func BenchmarkProtocols(b *testing.B) {
 	w := newWorld(settings{})
 	defer w.stop()

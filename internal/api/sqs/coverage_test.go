@@ -127,8 +127,8 @@ func successes(text string, seen map[sighting]bool) {
 }
 
 // Every action and every error of the API is in a script in both protocols, with its request, its
-// status, its headers, which checkHeaders holds to the same rules everywhere, and its body. What
-// cannot be is listed with the test that knows it. [ERR-5, ERR-6]
+// status, its headers, which checkHeaders holds to the same rules everywhere, and its body. The
+// exceptions are listed with the test that covers each. [ERR-5, ERR-6]
 func TestScriptsShowTheAPI(t *testing.T) {
 	seen := sightings(t)
 	for _, op := range sortedOperations() {

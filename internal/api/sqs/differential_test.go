@@ -14,7 +14,7 @@ import (
 )
 
 // Two servers are asked the same things, one in JSON and one in the Query protocol, and answer the
-// same: the same members with the same values, or the same error. What is asked is random, legal or
+// same: the same members with the same values, or the same error. The requests are random, legal or
 // not, of every action. [XML-3 to XML-10, XML-15, XML-17, XML-18, XML-22, XML-23]
 func TestBothProtocols(t *testing.T) {
 	seed, steps := proof.Seed(t), proof.Count(150, 600, 600, 20_000)
@@ -136,7 +136,7 @@ func (g *generator) queue() string {
 	return quoted(pick(g, "q", "q", "dead", "jobs.fifo", "http://localhost:9324/000000000000/q"))
 }
 
-// handle is mostly one that was answered, of whatever queue.
+// handle is mostly a handle from an earlier answer, of any queue.
 func (g *generator) handle() string {
 	if n := g.masks.counts["r"]; n > 0 && g.IntN(8) > 0 {
 		return fmt.Sprintf(`"r%d"`, n-g.IntN(min(n, 6)))

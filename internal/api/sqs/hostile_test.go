@@ -276,8 +276,8 @@ func TestHostileJSON(t *testing.T) {
 	run(t, 7, cases)
 }
 
-// A web page of elsewhere can have a browser send a form, with an Origin or without one. What says
-// in any way where it comes from is refused as a GET is. [AUTH-3, XML-37]
+// A foreign web page can make a browser send a form, with an Origin or without one. A form that
+// says in any way where it comes from is refused, like a GET. [AUTH-3, XML-37]
 func TestHostileForms(t *testing.T) {
 	form := func(headers string) string { return withBody(formHead+headers, sendForm) }
 	refused := func(name, headers string) hostile {

@@ -51,7 +51,7 @@ func TestRequestMax(t *testing.T) {
 		if got := told(t, w, "AmazonSQS.ListQueueTags", `{"QueueUrl":"q"}`); got != "200 {}" {
 			t.Errorf("beside %d polls: got %s, want 200 {}", len(polls), got)
 		}
-		// Two receives whose clients do not read are at work.
+		// Two receives whose clients do not read are in progress.
 		told(t, w, "AmazonSQS.SendMessage", `{"QueueUrl":"q","MessageBody":"`+strings.Repeat("b", 2*tiny)+`"}`)
 		for range 2 {
 			conn := w.listener.dial()

@@ -25,8 +25,8 @@ func says(effect, principal, action string) string {
 	return fmt.Sprintf(`{"Effect":%q,"Principal":%s,"Action":%q}`, effect, principal, action)
 }
 
-// TestAllow is the table of who decides what.
-// [AUTH-17, AUTH-20, AUTH-21, AUTH-42, AUTH-44, AUTH-50]
+// TestAllow is the table of which policy decides what. [AUTH-17, AUTH-20, AUTH-21, AUTH-42,
+// AUTH-44, AUTH-50]
 func TestAllow(t *testing.T) {
 	const (
 		fine     = ""
@@ -87,8 +87,8 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// A refusal does not say whether there is a queue in another account: it is the same for one that
-// is not there, one without a policy, one that allows something else and one that denies. [AUTH-20]
+// A refusal does not reveal whether another account has a queue: it is the same for a queue that
+// does not exist, has no policy, allows something else, or denies. [AUTH-20]
 func TestNothingIsToldOfOtherAccounts(t *testing.T) {
 	for _, action := range []string{"SendMessage", "GetQueueUrl", "DeleteQueue"} {
 		var first string
@@ -167,8 +167,7 @@ func TestPoliciesNameOperations(t *testing.T) {
 	}
 }
 
-// BenchmarkPermit is what it costs to find that a request may be carried out, once it is known who
-// asks.
+// BenchmarkPermit measures the authorization of a request after its authentication.
 func BenchmarkPermit(b *testing.B) {
 	full := make([]string, policy.StatementsMax)
 	for i := range full {

@@ -254,7 +254,7 @@ func TestSuspendedClientGone(t *testing.T) {
 	})
 }
 
-// wantCount checks how many receives ended with a code, and that no request is at work.
+// wantCount checks how many receives ended with a code, and that no request is in progress.
 func (w *world) wantCount(t *testing.T, code string, want int64) (found *intake.End) {
 	t.Helper()
 	for _, c := range w.intake.Ends.All() {
@@ -328,8 +328,8 @@ func TestSuspendedClientDoesNotRead(t *testing.T) {
 	})
 }
 
-// A stop answers all that is suspended, says that there will be no more, and closes. Whoever does
-// not read is cut off when the time is over. [POLL-11, DUR-24]
+// A stop answers all suspended requests, says that there will be no more, and closes. A client that
+// does not read is cut off when the time is over. [POLL-11, DUR-24]
 func TestSuspendedPollsAtStop(t *testing.T) {
 	inBubble(t, settings{}, func(t *testing.T, w *world) {
 		told(t, w, "AmazonSQS.CreateQueue", `{"QueueName":"q"}`)

@@ -34,7 +34,7 @@ const (
 	signHost = "queue.example.com"
 )
 
-// keysFile writes a file with one key, and what it may do.
+// keysFile writes a file with one key and its rights.
 func keysFile(t testing.TB, path, allow string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"credentials": [
@@ -73,7 +73,7 @@ func signedRequest(t testing.TB, id, secret, service, body string, change func(*
 	return r
 }
 
-// enter goes through a door. What comes back is the outcome as a client of SQS sees it: code,
+// enter sends a request through a door. It returns the outcome as a client of SQS sees it: code,
 // status and the beginning of the text.
 func enter(d *auth.Door, r *http.Request, service, body string) (auth.Principal, string) {
 	pending, err := d.Authenticate(r, service)

@@ -143,7 +143,8 @@ func TestBoard(t *testing.T) {
 		}
 
 		first := list("sort=name")
-		// A snapshot stays while three are kept, whatever happens; then the newest answers.
+		// A snapshot stays while it is among the latest three, whatever happens; after that, the
+		// newest one answers.
 		create("aaa", nil)
 		if l := list(fmt.Sprintf("sort=name&snapshot=%d", first.Snapshot.ID)); l.Snapshot.ID != first.Snapshot.ID || l.Snapshot.Total != 4 {
 			t.Errorf("an earlier snapshot: %+v", l.Snapshot)

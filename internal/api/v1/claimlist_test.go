@@ -135,8 +135,8 @@ func TestClaimPageIsBounded(t *testing.T) {
 	}
 }
 
-// A person settles and reopens claims. What a live holder or a finished work would lose needs
-// force, and a holder that lost its claim learns so. [REC-17]
+// A person settles and reopens claims. A decision that takes a claim from a live holder, or undoes
+// completed work, needs force. A holder that lost its claim learns so. [REC-17]
 func TestDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

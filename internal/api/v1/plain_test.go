@@ -42,7 +42,7 @@ func TestWritesArePlain(t *testing.T) {
 	}
 }
 
-// What is written without encoding/json is what it writes.
+// The writer without reflection writes the same bytes as encoding/json.
 func TestResultsArePlain(t *testing.T) {
 	plain := &record{Key: "claim/1", Version: 1764225600000001, AgeMS: 0, TTLMS: 60_000}
 	for _, list := range []writeList{

@@ -119,8 +119,8 @@ func TestSession(t *testing.T) {
 }
 
 // Neither the cookie nor the proof is enough, and both serve only pages of the very same origin.
-// Another server on the same host can take nothing from the cookie that it is sent, and cannot make
-// a page use a session that it has made. [CONSOLE-11]
+// Another server on the same host cannot use the cookie that it is sent, and cannot make a page use
+// a session of its own. [CONSOLE-11]
 func TestSessionFromElsewhere(t *testing.T) {
 	k := newKeyed(t, keyOf("TQALL001", "*", ""), keyOf("TQEVIL01", "*", ""))
 	b := k.browse(t, auth.Config{})

@@ -197,8 +197,8 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// While it lives, its message is shown as it is now. What no history has is said to be unknown, and
-// nothing is made up. [TRACE-1, TRACE-5]
+// While it lives, its message is shown as it is now. Events that no history has are reported as
+// unknown, and nothing is made up. [TRACE-1, TRACE-5]
 func TestTraceWithoutHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLived(t)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A cluster is what a node knows of the others: who leads.
+// A cluster is what a node knows about the others: which one leads.
 type cluster struct {
 	leader atomic.Pointer[string]
 	t      *testing.T

@@ -147,8 +147,8 @@ type life struct {
 // group of machines has.
 const lifeOps, livesEach = 12, 2
 
-// pauseLeader pauses a leader for so long that another node is elected, and not so long that its
-// next stamp tells it.
+// pauseLeader pauses a leader for long enough that another node is elected, but not so long that
+// its next stamp reveals the pause.
 func (s *story) pauseLeader() {
 	for _, n := range s.nodes[:s.voters] {
 		if n.running.Load() && n.broker.Load() != nil && n.paused.Load() == nil {

@@ -268,7 +268,7 @@ func (n *node) cutLinks(by int) {
 	}
 }
 
-// pause stops the machine: nothing that it does is seen by others, and what it is sent waits.
+// pause stops the machine: others see nothing that it does, and messages to it wait.
 func (n *node) pause() {
 	c := make(chan struct{})
 	n.paused.Store(&c)
@@ -426,8 +426,8 @@ func (r *rig) leader() *node {
 	return nil
 }
 
-// do asks whichever node leads until it is answered. It tries again what was not carried out, and
-// what has an unknown outcome.
+// do sends a request to the leader until it is answered. It repeats requests that were not carried
+// out, and requests with an unknown outcome.
 func (r *rig) do(op func() engine.Op) (done engine.Op, err error) {
 	for range 1000 {
 		for _, n := range r.nodes {

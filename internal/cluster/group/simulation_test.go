@@ -117,7 +117,8 @@ type heal struct {
 	do func()
 }
 
-// The queues of a story. What is received three times from work or line.fifo is dead.
+// The queues of a story. A message that is received three times from work or line.fifo becomes a
+// dead letter.
 var (
 	shop = map[string]audit.Queue{
 		"dead":      {},

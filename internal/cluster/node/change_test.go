@@ -297,7 +297,7 @@ func TestTransfer(t *testing.T) {
 }
 
 // A node that lost its log and is back as a learner, reached at the old address by another name,
-// confirms nothing and elects no one in the place of the node that it was.
+// confirms nothing and votes for no node as the node that it was.
 func TestEmptyNodeNeverVotes(t *testing.T) {
 	r := newRig(t, 3)
 	for _, m := range r.machines {

@@ -16,7 +16,7 @@ import (
 	"tenaq/internal/cluster/wire"
 )
 
-// Nodes found one group once all are there, in whatever order they start.
+// Nodes found one group once all are running, in whatever order they start.
 func TestFound(t *testing.T) {
 	for name, order := range map[string][]int{
 		"founder first": {0, 1, 2}, "founder last": {2, 1, 0}, "five": {3, 1, 4, 0, 2},

@@ -65,8 +65,7 @@ func TestPoliciesAreCached(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, in names and in bytes, and does not keep the bodies that names
-// came in.
+// The cache is bounded, in names and in bytes, and does not keep the bodies that names came in.
 func TestPoliciesAreBounded(t *testing.T) {
 	text := statements(strings.Replace(says("Allow", `"*"`, "sqs:*"), `"Effect"`, `"Sid":"`+strings.Repeat("x", 7000)+`","Effect"`, 1))
 	for _, test := range []struct {

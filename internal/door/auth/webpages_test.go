@@ -26,8 +26,8 @@ func TestAllowedHost(t *testing.T) {
 	}
 }
 
-// What a browser says about the page that a request is for decides, whatever the request is. Other
-// clients say nothing. [AUTH-3, XML-37]
+// The headers in which a browser names the page of a request decide, whatever the request is. Other
+// clients do not send them. [AUTH-3, XML-37]
 func TestPageOfAnotherOrigin(t *testing.T) {
 	const site, origin, referer = "Sec-Fetch-Site", "Origin", "Referer"
 	for _, test := range []struct {

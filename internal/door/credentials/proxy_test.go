@@ -77,7 +77,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// What could let strangers in, and what never applies, is refused with its line. [CONSOLE-20]
+// A rule that could let strangers in, or that never applies, is refused with its line. [CONSOLE-20]
 func TestProxyIsRefused(t *testing.T) {
 	for members, want := range map[string]string{
 		``:                             "4: proxy has no user-header: add the header",

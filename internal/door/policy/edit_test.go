@@ -53,7 +53,7 @@ func TestAddKeeps(t *testing.T) {
 	}
 }
 
-// What Add makes can be read again, whatever is added to whatever.
+// A policy that Add makes can be parsed, whichever statement is added to whichever policy.
 func TestAddStaysReadable(t *testing.T) {
 	accounts := make([]string, principalsMax+1)
 	for i := range accounts {

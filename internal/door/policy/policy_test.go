@@ -225,8 +225,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What can never match is refused with the reason: a Deny with it would be stored and never fire.
-// [AUTH-24]
+// A condition that can never match is refused with the reason: a Deny with it would be stored and
+// never fire. [AUTH-24]
 func TestNeverFires(t *testing.T) {
 	action := func(a string) string { return strings.Replace(one(``), "sqs:SendMessage", a, 1) }
 	resource := func(r string) string { return strings.Replace(one(``), queueARN, r, 1) }

@@ -24,8 +24,8 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// The official signer is the other half of this package: what it signs must be valid, and nothing
-// that differs from it.
+// The official signer is the other half of this package: a request that it signs must be valid, and
+// a request that differs must not.
 
 var (
 	testNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -304,8 +304,8 @@ func wantRefusal(t *testing.T, err error, what string) {
 	}
 }
 
-// checkBytes changes bytes on the connection, wherever they are. What is read the same afterwards
-// is valid, nothing else.
+// checkBytes changes bytes on the connection, wherever they are. Only a request that reads the same
+// afterwards is valid.
 func checkBytes(t *testing.T, m maker, v *Verifier, s sending) {
 	t.Helper()
 	first, body, _ := receive(s.wire)

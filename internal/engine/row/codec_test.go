@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// A sample is a row whose bytes are kept in testdata/formats. What is in that file was written by
-// some version of this program and has to be readable for ever: lines are added to it, never
-// changed.
+// A sample is a row whose bytes are kept in testdata/formats. Each line of that file was written by
+// some version of this program and must stay readable forever: lines are added, never changed.
 type sample struct {
 	Name  string
 	Key   []byte

@@ -650,8 +650,8 @@ func TestAuditFinds(t *testing.T) {
 	}
 }
 
-// A single row is damaged at random, thousands of times. What is not found must be one of the few
-// things that no other row knows. [DUR-29]
+// A single row is damaged at random, thousands of times. Damage that is not found must be one of
+// the few values that no other row confirms. [DUR-29]
 func TestAuditFindsRandomDamage(t *testing.T) {
 	seed := proof.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))

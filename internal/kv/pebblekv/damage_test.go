@@ -26,8 +26,7 @@ func trials(n int) int { return proof.Count(n/8, n, n, 40*n) }
 
 // Every file of a store is damaged in many ways: in its bytes, and as a whole. Each time the store
 // must be refused, when it is opened or when it is read, with one sentence that says what to do, or
-// hold exactly what it held. What it must never do is open and hold less, or something else.
-// [DUR-12, DUR-16]
+// hold exactly what it held. It must never open and hold less, or something else. [DUR-12, DUR-16]
 //
 // One damage is done at a time. Two can agree with each other: nothing in a store that was put back
 // to an earlier moment together with its witness tells it from one that never went on.
@@ -358,7 +357,7 @@ func untilFatal(f func(fatal func(error)) error) error {
 			case outcome <- err:
 			default:
 			}
-			// Neither the caller nor a goroutine of Pebble's may go on; both may hold locks.
+			// Neither the caller nor a goroutine of Pebble's may continue; both may hold locks.
 			select {}
 		})
 	}()

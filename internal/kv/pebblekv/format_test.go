@@ -17,7 +17,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the testdata of a new format version; never over an old one")
 
 // golden returns the bytes of a file in testdata, which is hex with spaces and with comments after
-// #. Files of old versions stay for ever, and stay readable.
+// #. Files of old versions stay forever, and stay readable.
 func golden(t *testing.T, name string, now []byte) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name)

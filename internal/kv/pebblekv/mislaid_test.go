@@ -151,7 +151,7 @@ func otherStore(t *testing.T, rng *rand.Rand) map[string][]byte {
 }
 
 // A log of another store, or of another life of the same one, that begins where this one ends is
-// not taken for its continuation: the chain of commits tells them apart by their hashes. [DUR-16]
+// not read as its continuation: the chain of commits distinguishes them by their hashes. [DUR-16]
 func TestRefuseForeignLog(t *testing.T) {
 	lives := func(from vfs.FS, last string) (o Options, log string) {
 		o = small(from, "data", mustNotFail(t))

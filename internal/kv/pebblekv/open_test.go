@@ -263,7 +263,7 @@ func TestRefuseWitness(t *testing.T) {
 	})
 }
 
-// A directory that Pebble would take for a new one, and clear, is refused and not touched.
+// Open refuses a directory that Pebble would consider new, and clear, and does not change it.
 func TestRefuseHollow(t *testing.T) {
 	remove := func(t *testing.T, o Options, prefix string) {
 		names, err := o.FS.List("data/store")

@@ -144,7 +144,7 @@ func TestReadDamaged(t *testing.T) {
 }
 
 // A flipped bit in a block of a table or of a blob file costs the rows of that block, and in a log
-// the commits of that block of the log. What comes before and after is read. [DUR-36]
+// the commits of that block of the log. The rows before and after are read. [DUR-36]
 func TestReadDamagedLosesOneBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 42))
 	const rows, size = 4000, 100

@@ -9,7 +9,7 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// FuzzParse: whatever is written, it is refused with a place that is in it, or can be computed.
+// FuzzParse: any expression is either refused, with a place inside it, or can be computed.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"m1 + m2", "-m1 ^ -2", "IF(m1 > 3 AND m2 <= .5, m1, [m2])", "SUM([m1, m2]) / PERIOD(m1)", "FILL(m1, REPEAT)", "1e", "((", "m1 || !",
@@ -48,7 +48,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// FuzzEvaluate: whatever a rule says, evaluating it ends in one of the states, with a reason.
+// FuzzEvaluate: evaluating any rule ends in one of the states, with a reason.
 func FuzzEvaluate(f *testing.F) {
 	f.Add("m1", "e1", "m1 * 2", "Maximum", "GreaterThanThreshold", "ignore", "Count", int64(60), 3, 2, 0.5, []byte("0X-X"))
 	f.Add("m1", "e1", "e1", "p99", "", "", "", int64(math.MaxInt64), math.MaxInt, -1, math.NaN(), []byte{})

@@ -136,7 +136,7 @@ func TestDeadWorkers(t *testing.T) {
 	})
 }
 
-// Workers that do their work in time raise nothing, however much they do.
+// Workers that do their work in time raise no alarm, however much they do.
 func TestGoodWorker(t *testing.T) {
 	bubble(t, toQueue(), func(w *world) {
 		w.create(noticeQueue)
@@ -214,7 +214,7 @@ func TestDeadLetterGoesRound(t *testing.T) {
 	})
 }
 
-// A queue is one of dead letters when a redrive policy says so, whatever its name.
+// A queue is a dead-letter queue if a redrive policy says so, whatever its name.
 func TestDeadLetterQueueByPolicy(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("morgue")
@@ -232,8 +232,8 @@ func TestDeadLetterQueueByPolicy(t *testing.T) {
 	})
 }
 
-// A parking lot is a queue of dead letters however it is called: when the configuration names it,
-// and when a redriver says where it parks. [ALARM-51]
+// A parking lot counts as a dead-letter queue, whatever its name, if the configuration names it or
+// a redriver reports that it parks there. [ALARM-51]
 func TestParkingLots(t *testing.T) {
 	bubble(t, Config{DeadLetterQueues: []string{"aside"}}, func(w *world) {
 		for _, name := range []string{"aside", "undecided", "ParkingLotQueue", "orders"} {

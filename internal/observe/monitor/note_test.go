@@ -88,7 +88,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// What cannot be a note is refused. [NACK-23]
+// A text that cannot be a note is refused. [NACK-23]
 func TestNoteRefused(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		w.create("dead")

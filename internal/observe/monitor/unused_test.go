@@ -10,8 +10,8 @@ import (
 	"tenaq/internal/observe/series"
 )
 
-// Of the unused queues, only a bounded number have data, and those that alarms are about. The
-// others have all metrics from their first use. [METRIC-2]
+// Only a bounded number of unused queues have data, and those that alarms are about. The others
+// have all metrics from their first use. [METRIC-2]
 func TestUnused(t *testing.T) {
 	bubble(t, Config{NoShipped: true}, func(w *world) {
 		name := func(i int) string { return fmt.Sprintf("queue-%04d", i) }

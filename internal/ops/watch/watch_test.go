@@ -31,7 +31,7 @@ import (
 	"tenaq/internal/testing/sqstest"
 )
 
-// heard keeps what an action was told.
+// heard keeps the notices that an action got.
 type heard struct {
 	mu  sync.Mutex
 	all []Notice
@@ -125,8 +125,8 @@ func receive(t *testing.T, c *sqstest.Client, url string, n int, visibility int3
 	return handles
 }
 
-// A real dead letter is reported once, with what to do next and without its content. That it is
-// gone is reported once too.
+// A real dead letter is reported once, with what to do next and without its content. Its end is
+// reported once too.
 func TestWatchDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sqstest.New(t)

@@ -82,7 +82,7 @@ func TestScanner(t *testing.T) {
 	}
 }
 
-// FuzzScanner: what is taken means the same to encoding/json, which refuses other names.
+// FuzzScanner: what the Scanner takes means the same to encoding/json, which refuses other names.
 func FuzzScanner(f *testing.F) {
 	f.Add([]byte(`{"text":"a","bytes":"AAH/","n":12,"yes":true,"list":[{"text":"b"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

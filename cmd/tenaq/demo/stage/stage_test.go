@@ -99,7 +99,7 @@ func TestCrewFinish(t *testing.T) {
 	}
 }
 
-// A failed must ends the scenario and its goroutine, and frees whatever waits for it.
+// A failed must ends the scenario and its goroutine, and releases everything that waits for it.
 func TestMust(t *testing.T) {
 	c := newTestCrew(t)
 	want, after := errors.New("it fails"), false

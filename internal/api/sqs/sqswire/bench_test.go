@@ -36,7 +36,7 @@ type (
 	}
 )
 
-// bodies are of 1 KiB: one that needs no escapes, and one that is JSON itself, as many are.
+// bodies are of 1 KiB: one that needs no escapes, and one that is JSON itself, as many bodies are.
 var bodies = []struct{ name, body string }{
 	{"plain", strings.Repeat("0123456789abcdef", 64)},
 	{"json", strings.Repeat(`{"order":12345,"items":["a","b"],"note":"none"},`, 22)[:1024]},
