@@ -281,7 +281,7 @@ func (op *SetQueueAttributes) apply(e *Engine, _ *Command) *Error {
 	if err != nil {
 		return err
 	}
-	// What has expired under the old period must not return under a longer one. [RET-6]
+	// Messages that expired under the old period must not return under a longer one. [RET-6]
 	if !e.ready(q) {
 		return ErrAgain
 	}

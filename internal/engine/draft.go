@@ -53,7 +53,7 @@ type Draft struct {
 	claimedSent int64
 	later       *later // what its attributes say of a long delay; nil for nothing
 
-	// What is wrong with it, to be reported in SQS's order. [SEND-13]
+	// Its faults, to be reported in SQS's order. [SEND-13]
 	noBody              bool
 	attributes, letters *Error
 	level               *Error // for a queue that has levels [EXT-49]

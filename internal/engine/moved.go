@@ -6,10 +6,10 @@ import (
 	"tenaq/internal/engine/row"
 )
 
-// How a message is found by its id. The id carries the place that the message had when it got it.
-// What moves, as a dead letter or with a task, has a row in moved for its lineage, and for its own
-// id if that names another place. [ID-8, ID-9] The space of a place names its queue in its owner
-// row.
+// How a message is found by its id. The id carries the place that the message had when it got it. A
+// message that moves, as a dead letter or with a task, has a row in moved for its lineage, and for
+// its own id if that names another place. [ID-8, ID-9] The space of a place names its queue in its
+// owner row.
 
 // noteMoved writes the rows in moved of a message that enters a queue.
 func (e *Engine) noteMoved(q *queue, m *message) {

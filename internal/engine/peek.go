@@ -393,8 +393,8 @@ func (p *peek) hidden(seq uint64, fresh int64, placed uint64) bool {
 	return fresh > p.e.now
 }
 
-// What begins a place. Messages and outcomes are numbered apart, so a place among the ones is none
-// among the others.
+// The first byte of a place. Messages and outcomes are numbered separately, so a place among
+// messages is no place among outcomes.
 const (
 	amongMessages = 1
 	amongOutcomes = 2

@@ -9,7 +9,7 @@ import (
 	"tenaq/internal/work/sqslimits"
 )
 
-// What a task that selects does with each message that it takes. A replay has another file.
+// The actions of a task that selects, on each message that it takes. A replay has another file.
 // [TASK-2, TASK-4, TASK-5]
 const (
 	TaskMove   = row.TaskMove

@@ -15,8 +15,8 @@ import (
 // strict one: it panics on every misuse of a batch that another Store would have to trust its
 // caller about, above all of DeleteOnce. Get and Scan take no lock.
 //
-// What a disk would have done, Crash tells: Memory remembers the state after each batch until a
-// wait function confirms it.
+// Crash shows what a disk would have kept: Memory remembers the state after each batch until a wait
+// function confirms it.
 type Memory struct {
 	now atomic.Pointer[memoryState]
 

@@ -13,7 +13,7 @@ import (
 	"tenaq/outbox"
 )
 
-// What happened to a row of an outbox, beside its send. The server never says so.
+// Events of a row of an outbox, other than its send. The server never reports them.
 const (
 	rowWritten  = "row_written"
 	rowSetAside = "row_set_aside"

@@ -220,7 +220,7 @@ func (ap *applier) report(queues int) error {
 	return ap.PrintTable(t)
 }
 
-// What became of a change, as the report says it.
+// The outcomes of a change, as the report names them.
 const (
 	actionCreated = "created"
 	actionSet     = "set"

@@ -162,7 +162,7 @@ func NewDownloader(source, directory string) (*Downloader, error) {
 // Close closes the directory.
 func (d *Downloader) Close() error { return d.dir.Close() }
 
-// What a source may answer.
+// Errors that a source may return.
 var (
 	ErrNotYet    = errors.New("it is not there yet")
 	ErrWithdrawn = errors.New("it was withdrawn")

@@ -194,7 +194,7 @@ func init() {
 	}
 }
 
-// What the configuration of a handler may lack.
+// The optional parts in the configuration of a handler.
 func hasAlarms(h *Handler) bool { return h.cfg.Monitor != nil }
 func hasBackup(h *Handler) bool { return h.cfg.Backup != nil }
 func hasRedrivers(h *Handler) bool {
@@ -210,7 +210,7 @@ func hasSessions(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Door.HasSessions()
 }
 
-// What the action log says of routes that change more than tasks and messages. [TASK-16]
+// The texts in the action log for routes that change more than tasks and messages. [TASK-16]
 func aboutSession(c *call, _ any) (about, text string) { return "console", c.request.RemoteAddr }
 func aboutGroup(_ *call, in any) (about, text string) {
 	release := in.(releaseIn)

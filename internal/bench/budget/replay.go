@@ -27,7 +27,7 @@ func measureReplay(ctx context.Context, e *env) (found []measure, err error) {
 			return nil, err
 		}
 	}
-	// What a task deletes ends as what a consumer deletes does.
+	// A message that a task deletes ends like one that a consumer deletes.
 	if _, err := e.carryOut(ctx, map[string]any{"queue": past.Queue, "do": "delete",
 		"confirm": 2 * n}); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ var (
 	}
 )
 
-// What a comparison of the request's value with the policy's may come to.
+// The results of a comparison of the request's value with the policy's.
 func equal(c int) bool   { return c == 0 }
 func less(c int) bool    { return c < 0 }
 func atMost(c int) bool  { return c <= 0 }

@@ -41,7 +41,7 @@ func init() {
 		"record-get":    (*Player).recordGet,
 		"record-delete": (*Player).recordDelete,
 		"record-list":   (*Player).recordList,
-		// What /v1 has beside them.
+		// Operations that only /v1 has.
 		"task-start":  (*Player).taskStart,
 		"task-count":  (*Player).taskCount,
 		"task-list":   (*Player).taskList,
@@ -80,7 +80,7 @@ func init() {
 		"rows":      (*Player).rows,
 		"stirred":   (*Player).stirred,
 
-		// What the broker does by itself.
+		// Operations of the broker itself.
 		"move-step":    (*Player).moveStep,
 		"tick":         (*Player).tick,
 		"record-sweep": (*Player).recordSweep,

@@ -127,8 +127,8 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say := func(format string, a ...any) {
 		steps = append(steps, Step{Pos: "probe", Text: fmt.Sprintf(format, a...)}.prepared())
 	}
-	// What begins with "fifo: " or "standard: " is for such queues alone, and a deduplication id at
-	// the end for FIFO queues.
+	// A line that begins with "fifo: " or "standard: " is only for such queues. A deduplication id
+	// at the end is for FIFO queues.
 	each := func(formats ...string) {
 		for _, q := range s.queues {
 			for _, f := range formats {
@@ -164,7 +164,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	say("record-list")
 	say("record-put k=a v=probe")
 	say("record-put k=b v=probe ttl=1m")
-	// What clients had in their hands when the power was cut.
+	// Messages that clients held when the power was cut.
 	for n := receipts; n > max(receipts-4, 0); n-- {
 		each(fmt.Sprintf("visibility q=QUEUE r=r%d vt=9", n))
 	}
@@ -172,7 +172,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 		each(fmt.Sprintf("delete q=QUEUE r=r%d", n))
 	}
 	each("counters q=QUEUE")
-	// What they repeat because they had no answer.
+	// Requests that they repeat because they had no answer.
 	for _, id := range []string{"d1", "d2", "d3", "new"} {
 		each("fifo: send q=QUEUE body=again group=g1 dedup=" + id)
 	}
@@ -203,7 +203,7 @@ func (s *Story) questions(receipts int) (steps []Step) {
 	each("counters q=QUEUE", "fifo: send q=QUEUE body=late group=g1 dedup=d1",
 		"receive q=QUEUE max=10 vt=1"+show)
 	say("advance 2s")
-	// What is moved by the first draining is left for the second.
+	// Messages that the first drain moves are left for the second.
 	each("drain q=QUEUE")
 	each("drain q=QUEUE", "counters q=QUEUE")
 	say("survey uncounted")

@@ -12,8 +12,8 @@ const DedupBucket = 60_000
 // A DedupHash stands for a key: two keys with the same one are taken for the same.
 type DedupHash [16]byte
 
-// What is hashed. The length of the group keeps a group "a" with id "bc" and a group "ab" with id
-// "c" apart.
+// The kinds of hashed text. The length of the group distinguishes a group "a" with id "bc" from a
+// group "ab" with id "c".
 const (
 	HashQueue   = 'q' // deduplication id within a queue
 	HashGroup   = 'g' // deduplication id within a group

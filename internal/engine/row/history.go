@@ -135,7 +135,7 @@ func (o *Outcome) Marks() []HistoryMark {
 // same mark, so a lookup by it compares the outcome as well.
 type HistoryMark [8]byte
 
-// What marks are made of.
+// The kinds of marks.
 const (
 	MarkID    = 'i' // an id or a lineage
 	MarkKey   = 'k'

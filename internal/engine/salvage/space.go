@@ -335,8 +335,8 @@ func (w *spaceSalvage) rememberSend(m *row.Meta) {
 	if !groupTaken {
 		w.set(inGroup, want)
 	}
-	// What is replaced here is remembered within its own group: of two messages of a group, the
-	// send of one was remembered within the queue.
+	// The replaced row is remembered within its own group: of two messages of a group, the send of
+	// one was remembered within the queue.
 	if groupTaken || !queueTaken && !w.queue.row.Attributes.GroupScope {
 		w.set(inQueue, want)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What a store has in Options.Dir.
+// The names of the parts of a store in Options.Dir.
 const (
 	storeName   = "store"
 	witnessName = "witness"

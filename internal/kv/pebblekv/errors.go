@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What Open says when it refuses. Use errors.Is; the messages name the store and end with what to
-// do.
+// Reasons for which Open refuses a store. Use errors.Is; the messages name the store and end with
+// what to do.
 var (
 	// ErrNewer: a later version of the program, or of Pebble, wrote the store.
 	ErrNewer = errors.New("store has a newer format")
@@ -73,7 +73,7 @@ func (e *openError) Error() string {
 	if e.cause == nil {
 		return fmt.Sprintf("%v: %s: %s", e.kind, e.dir, e.advice)
 	}
-	// What is found at the bottom says that something is damaged, and the kind says it already.
+	// The innermost error says that something is damaged, and the kind says it already.
 	cause := strings.TrimPrefix(oneLine(e.cause), e.kind.Error()+": ")
 	return fmt.Sprintf("%v: %s: %s: %s", e.kind, e.dir, cause, e.advice)
 }

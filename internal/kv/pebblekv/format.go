@@ -26,7 +26,7 @@ var (
 	firstKey    = []byte{1} // where the rows of callers begin
 )
 
-// An ID names one store for ever. It is made at random when the store is created.
+// An ID names one store forever. It is made at random when the store is created.
 type ID [16]byte
 
 func (id ID) String() string { return fmt.Sprintf("%x", id[:]) }

@@ -31,8 +31,8 @@ type Options struct {
 	// no longer be trusted; Open may call it too. errors.Is tells ErrDamaged and ErrFull from other
 	// failures. It must not return: print the sentence and exit. It is called where the fault was
 	// noticed, often on a goroutine of Pebble's and with locks held, so it must not touch the
-	// store. A test that cannot exit may pass the error on and block for ever. If Fatal returns,
-	// its goroutine panics.
+	// store. A test that cannot exit may pass the error on and block forever. If Fatal returns, its
+	// goroutine panics.
 	Fatal func(err error)
 
 	// AcceptLoss is the number of confirmed commits whose loss Open puts up with. Anything above

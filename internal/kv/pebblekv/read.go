@@ -18,7 +18,7 @@ import (
 // witness that could be repaired, not a log that could be cleared away. It holds the lock of the
 // store, so no other process writes either.
 //
-// What a log holds that is not in a table yet is in memory while the Reader is open.
+// Rows of a log that are not in a table yet are in memory while the Reader is open.
 type Reader struct {
 	store *Store
 	fs    vfs.FS
@@ -100,8 +100,8 @@ func (r *Reader) open(o *opening, check func(*Reader, *opening) error) (err erro
 		return err
 	}
 	r.opts = pebbleOptions(o.Options, logger{discard(o.Logger), r.store.fail})
-	// What is found to be damaged comes as the error of a read. Pebble's own listener would report
-	// it before that, in hundreds of lines.
+	// A read returns damage as an error. Pebble's own listener would report it before that, in
+	// hundreds of lines.
 	r.opts.EventListener = &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) {}}
 	r.opts.FS = unwritable{o.FS}
 	r.opts.ReadOnly = true

@@ -121,7 +121,7 @@ func (s *Store) Bytes() (n int) {
 }
 
 func (s *Store) Get(dst, key []byte) (value []byte, ok bool) {
-	// What is over the state first: an entry that lands in between is in both.
+	// Look in memory first: an entry that lands in between is in both.
 	if row, ok := s.over.Load().get(key); ok {
 		return append(dst, row.value...), row.there
 	}

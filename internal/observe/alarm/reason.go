@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What operators and treatments are called in a reason.
+// The names of operators and treatments in a reason.
 var (
 	compared = map[Operator]string{
 		Above: "greater than", AtLeast: "greater than or equal to", Below: "less than",

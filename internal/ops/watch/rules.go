@@ -54,7 +54,7 @@ type watchKind struct {
 	needs time.Duration
 }
 
-// What is measured, in the namespace of this command.
+// The metrics, in the namespace of this command.
 const (
 	watchSpace    = "tenaq watch"
 	metricVisible = "visible"

@@ -249,7 +249,7 @@ type message struct {
 	deletes    []*Delete
 	stays      []*stay // in FIFO queues
 
-	// What following it through its deliveries shows.
+	// Found by following it through its deliveries.
 	from    []time.Duration // the earliest moment at which each can have happened
 	removed bool            // a delete has surely removed it, from the queue
 	left    string          // of this name

@@ -35,7 +35,7 @@ import (
 // startMax is how long the emulator may take to start, on a machine that is busy with other things.
 const startMax = time.Minute
 
-// What serves moto, and what make emulators installs for it.
+// The script that serves moto, and the packages that make emulators installs for it.
 var (
 	//go:embed serve.py
 	serve string

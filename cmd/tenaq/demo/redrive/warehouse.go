@@ -33,8 +33,8 @@ type account struct {
 // poisoned is how many orders can never be fulfilled: two for one reason, one for another.
 const poisoned = 3
 
-// What the warehouse says when it is down, to some orders at their first call, and to orders that
-// can never be fulfilled. While it is down these look like all others.
+// Errors of the warehouse: when it is down, for some orders at their first call, and for orders
+// that can never be fulfilled. While it is down, these orders get the same error as all others.
 const (
 	overloaded = "overloaded, try again later"
 	hiccup     = "a connection was reset"

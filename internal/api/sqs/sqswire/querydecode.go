@@ -18,9 +18,9 @@ import (
 // given at all, because the protocol has no other way to say so that all clients know.
 // [XML-3 to XML-10, XML-30]
 //
-// What the JSON decoder refuses as of the wrong type is refused with the same texts and the code
-// MalformedInput; an element of a map without its key or its value with MissingParameter, naming
-// it. [XML-27 to XML-29]
+// Values that the JSON decoder refuses for their type are refused with the same texts and the code
+// MalformedInput. An element of a map without its key or its value is refused with
+// MissingParameter, which names it. [XML-27 to XML-29]
 func (f Form) Decode(req Shape) error {
 	d := queryDecoder{params: f.params}
 	structureOf(req).visit(&d)

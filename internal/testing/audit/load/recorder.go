@@ -300,7 +300,7 @@ func (r *recorder) receive(
 	var got []audit.Delivery
 	for _, m := range out.Messages {
 		got = append(got, audit.Delivery{
-			// What was delivered came with the last attempt.
+			// The messages came with the last attempt.
 			Span:         audit.Span{Call: k.last, Return: k.span.Return},
 			Queue:        q.name,
 			Body:         aws.ToString(m.Body),
