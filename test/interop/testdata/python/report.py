@@ -9,7 +9,7 @@ endpoint = os.environ["TENAQ_ENDPOINT"]
 prefix = os.environ["TENAQ_PREFIX"]
 wrong = os.environ["TENAQ_WRONG_KEY_ID"], os.environ["TENAQ_WRONG_SECRET"]
 
-# What may go wrong in a body on its way: line ends, what XML and JSON escape, characters of four bytes.
+# Characters of a body that may be damaged on the way: line ends, what XML and JSON escape, characters of four bytes.
 body = 'a\r\n\t"b" \'c\' <d> &amp; & ]]> \\u0041 \u2028 \U0001F600'
 binary = b"\x00\x01\xfe\xff\r\n"
 trace = "Root=1-5759e988-bd862e3fe1be46a994272793"
