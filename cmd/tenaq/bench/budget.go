@@ -83,7 +83,7 @@ func newLinesCmd(a *cli.App, name string, all []budget.Line) *cobra.Command {
 				return err
 			}
 			if !(c.Scale > 0 && c.Scale <= 1) {
-				return cli.Usagef("--scale: %v is not a share above 0, up to 1", c.Scale)
+				return cli.Usagef("--scale: %v is not above 0 and at most 1", c.Scale)
 			}
 			r := budget.Run(cmd.Context(), &c, lines, cli.NewProgress(a.Stderr, name))
 			if a.JSON {

@@ -74,7 +74,7 @@ counts are complete for the retention of the producer, by default 15 days.`,
 			return b.print(a)
 		}),
 	}
-	cmd.Flags().BoolVar(&list, "list", false, "also list what is failed or outstanding")
+	cmd.Flags().BoolVar(&list, "list", false, "also list failed and outstanding work")
 	return cmd
 }
 

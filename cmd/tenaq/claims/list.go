@@ -181,7 +181,7 @@ func findStuck(
 		more = len(due) == limit
 	case errors.Is(err, records.ErrNoIndex):
 		if _, dynamo := l.Store.Place.(*cli.DynamoPlace); dynamo && !scan {
-			a.Note("%s has no index of stuck claims that this role can use; reading the whole table. Make one with: tenaq records init --index", l.Store.Place)
+			a.Note("%s has no index of stuck claims that this role can use; reading the whole table. Create one with: tenaq records init --index", l.Store.Place)
 		}
 		if err := l.Each(ctx, "", keep); err != nil {
 			return nil, false, err

@@ -28,8 +28,8 @@ directories, and admit each one with "tenaq cluster join".
 The old files stay in DATA_DIR as store.before-cluster and
 witness.before-cluster. To go back, stop the node, remove the folders raft and
 groups, and rename these two to store and witness. Going back loses everything
-since the conversion. Remove them once the cluster works: they take up space for
-files that the node would otherwise delete.
+since the conversion. Remove them once the cluster works: they keep disk
+space that the node would otherwise free.
 
 If the command is interrupted, run it again. The exit code is 3 if there is no
 store, 4 if a server has the directory open or it belongs to a node already, and

@@ -164,7 +164,7 @@ func (f *startFlags) register(cmd *cobra.Command, do string) {
 	cli.Number(flags, &f.limit, "limit", 0, 1, 0, "maximum `number` of messages to "+do)
 	cli.Number(flags, &f.rate, "rate", 0, 0, 10_000, "maximum `number` of messages per second")
 	flags.StringVar(&f.note, "note", "", "`text` for the task and the action log")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without, only count and show samples")
+	flags.BoolVar(&f.yes, "yes", false, "do it; otherwise only count and show samples")
 	flags.BoolVar(&f.background, "background", false, "start the task and do not wait for it")
 }
 
@@ -365,7 +365,7 @@ func (f *taskFlags) dryRun(a *cli.App, queue string, found *taskCount) error {
 			return err
 		}
 	}
-	a.Note("nothing was changed; do it with --yes")
+	a.Note("nothing was changed; add --yes to do it")
 	return nil
 }
 

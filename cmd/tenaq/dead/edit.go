@@ -43,7 +43,7 @@ same. Without --yes the command only shows the old and the new body.`,
 	f.changeFlags.register(edit, "attribute", "without")
 	flags := edit.Flags()
 	cli.Text(flags, &f.to, "to", "send the new message to this `queue`")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without, only show the change")
+	flags.BoolVar(&f.yes, "yes", false, "do it; otherwise only show the change")
 	return edit
 }
 
@@ -95,7 +95,7 @@ func (f *editFlags) run(
 			[2]string{"new body", after}); err != nil {
 			return err
 		}
-		a.Note("nothing was changed; do it with --yes")
+		a.Note("nothing was changed; add --yes to do it")
 		return nil
 	}
 	var out struct {

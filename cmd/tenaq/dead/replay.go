@@ -190,6 +190,6 @@ func (f *replayFlags) dryRun(a *cli.App, queue string, found *replayCount) error
 			return err
 		}
 	}
-	a.Note("nothing was changed; do it with --yes")
+	a.Note("nothing was changed; add --yes to do it")
 	return nil
 }

@@ -24,7 +24,7 @@ The command changes nothing and receives no message.
              time of a forced write, free space, file system, memory, open
              files. It writes and removes a file of at most 1 MiB and does not
              open the store of a running server
-  clock      compared with the endpoint's; whether it is set during the check
+  clock      compared with the endpoint's; whether it jumps during the check
   endpoint   what answers, whether queue URLs lead back to it, region,
              contradicting variables, implausible credentials
   queues     contradicting settings, of the named queues or of all

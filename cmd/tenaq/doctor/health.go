@@ -26,7 +26,7 @@ func NewHealthCmd(a *cli.App) *cobra.Command {
 		Long: `Check that the server on this machine is ready for requests. The command asks
 /readyz at the admin address, which it finds as "tenaq serve" does:
 --admin-listen, TENAQ_ADMIN_LISTEN, the configuration file, 127.0.0.1:9325. It
-is meant for scripts, and for containers, which have no curl. It waits up to
+is meant for scripts, and for containers without curl. It waits up to
 --timeout for a server that has just been started.
 
 The exit code is 0 if the server is ready. It is 1 if the server cannot be

@@ -132,7 +132,7 @@ func (b *bridge) connect(ctx context.Context, f *bridgeFlags, from, to string) (
 		&sqs.ListQueueTagsInput{QueueUrl: &b.toURL})
 	b.remembers = err == nil && tags.Tags[dedupTag] != ""
 	if !b.fifo && !b.remembers && !b.to.Endpoint.IsAmazon() {
-		b.a.Note("%s has no tag %s: a copy that is sent twice stays twice. On a tenaq server, add it with: tenaq queue tag %s %s=7d",
+		b.a.Note("%s has no tag %s: a copy that is sent twice is stored twice. On a tenaq server, add it with: tenaq queue tag %s %s=7d",
 			to, dedupTag, to, dedupTag)
 	}
 	return nil

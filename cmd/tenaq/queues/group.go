@@ -145,8 +145,8 @@ func newGroupReleaseCmd(a *cli.App, f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release QUEUE GROUP",
 		Short: "Make the messages of a group receivable, and end its hold",
-		Long: `Make the messages of a group that are in flight receivable at once, because
-their consumer hangs. If dead letters hold the group, the hold ends.
+		Long: `Make the messages of a group that are in flight receivable at once, when their
+consumer hangs. If dead letters hold the group, the hold ends.
 
 The next consumer receives them again, and their receive counts stay. The
 receipt handles of the hung consumer become invalid, so it can no longer delete

@@ -69,7 +69,7 @@ func (h *handling) note(a *cli.App, queue, timeout string) {
 	switch {
 	case h == nil || h.P50 == nil:
 	case h.P50.MS == nil && h.Watched:
-		a.Note("deletes are measured from now on, for as long as this is asked every ten minutes")
+		a.Note("deletes are measured from now on, while you repeat this command at least every ten minutes")
 	case h.P50.MS == nil:
 		a.Note("too many other queues are watched to measure this one")
 	case h.TimeoutS > seconds:

@@ -224,7 +224,7 @@ func explainMove(c *cli.Client, doing, queue string, err error) error {
 	const invalid, notFound = "InvalidParameterValue", "ResourceNotFoundException"
 	switch {
 	case says(invalid, "already a task running"):
-		return cli.Codedf(cli.ExitRefused, "%s is being moved already; see: tenaq move list %[1]s",
+		return cli.Codedf(cli.ExitRefused, "a move of %s is already in progress; see: tenaq move list %[1]s",
 			name)
 	case says(invalid, "must be configured as a Dead Letter Queue"):
 		return cli.Codedf(cli.ExitRefused,

@@ -98,7 +98,7 @@ func (f *parkedFlags) look(
 		return nil, err
 	}
 	if attributes["RedrivePolicy"] != "" {
-		a.Note("warning: %s has a redrive policy, which moves on messages that are looked at; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
+		a.Note("warning: %s has a redrive policy, which can move messages away when a command looks at them; remove it with: tenaq queue set %[1]s --attribute RedrivePolicy=", l.name)
 	}
 	cfg := redrive.ParkingLotConfig{Client: c, URL: url}
 	if l.store, err = f.openOptional(ctx); err != nil { // few parked messages need them

@@ -261,7 +261,7 @@ func (j *backupJob) store(
 // name renames a file durably, unless the name is taken by now.
 func name(partial, path string) error {
 	if err := os.Link(partial, path); errors.Is(err, fs.ErrExist) {
-		return cli.Codedf(cli.ExitRefused, "%s exists by now: the backup is in %s", path, partial)
+		return cli.Codedf(cli.ExitRefused, "%s was created meanwhile: the backup is in %s", path, partial)
 	} else if err != nil { // a file system without links
 		if err := errors.Join(refuseThere(path), os.Rename(partial, path)); err != nil {
 			return err
