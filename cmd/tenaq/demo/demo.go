@@ -97,7 +97,7 @@ prints the address of its console, and lets orders arrive until Ctrl-C.`,
 			case err != nil:
 				return err
 			case f.look && (len(args) > 0 || f.endpointURL+f.breakage+f.database != ""):
-				return cli.Usagef("--serve plays no scenario; leave everything but --keep and --verbose out")
+				return cli.Usagef("--serve runs no scenario; leave out all flags but --keep and --verbose")
 			case f.look:
 				return f.serve(cmd.Context(), a)
 			}
@@ -110,9 +110,9 @@ prints the address of its console, and lets orders arrive until Ctrl-C.`,
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.seed, "seed", 0, "`number` that decides what happens (default random)")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print every step and every check")
-	fs.BoolVar(&f.look, "serve", false, "leave a server with data to look at, until Ctrl-C")
+	fs.BoolVar(&f.look, "serve", false, "run a server with data to explore, until Ctrl-C")
 	fs.BoolVar(&f.long, "long", false, "run the scenarios at full size")
-	fs.BoolVar(&f.keep, "keep", false, "keep the data and print its place")
+	fs.BoolVar(&f.keep, "keep", false, "keep the data and print its path")
 	fs.StringVar(&f.endpointURL, "endpoint-url", "", "`URL` of another SQS to use, or the word aws")
 	fs.StringVar(&f.database, "db", "", "`URL` of a PostgreSQL for the scenario outbox")
 	fs.StringVar(&f.breakage, "break", "", "`part` to leave out, so that checks fail")
@@ -190,7 +190,7 @@ func (f *flags) checkBreak(chosen []stage.Scenario) error {
 		case b.Name != f.breakage:
 			parts = append(parts, b.Name)
 		case b.Ours && f.endpointURL != "":
-			return cli.Usagef("--break %s needs a server of the demo's own; leave --endpoint-url out", b.Name)
+			return cli.Usagef("--break %s needs a server of the demo's own; leave out --endpoint-url", b.Name)
 		default:
 			return nil
 		}
@@ -213,7 +213,7 @@ func (f *flags) checkDatabase(chosen []stage.Scenario) error {
 	}
 	defer place.Close()
 	if _, ok := place.(*outboxcmd.Postgres); !ok {
-		return cli.Usagef("--db is for a PostgreSQL, as postgres://USER@HOST/DATABASE; without it the demo uses a file of SQLite")
+		return cli.Usagef("--db needs a URL such as postgres://USER@HOST/DATABASE; without --db the demo uses an SQLite file")
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (f *flags) run(ctx context.Context, a *cli.App, chosen []stage.Scenario, ar
 		return errors.Join(cli.Codedf(cli.ExitFailed, "interrupted; run it again with: %s",
 			r.Repeat), os.RemoveAll(dir))
 	}
-	// What a failure left behind is evidence, unless there is nothing.
+	// Files that a failure left behind are evidence.
 	if f.keep || !r.OK {
 		for _, s := range chosen {
 			_ = os.Remove(filepath.Join(dir, s.Name)) // works only if it is empty

@@ -29,7 +29,7 @@ func (p *play) openDatabase() (closeAll func()) {
 		}
 		schema = "tenaq_demo_" + strings.ToLower(rand.Text()[:8])
 		if err := p.execute("CREATE SCHEMA " + schema); err != nil {
-			p.Must(fmt.Errorf("make a schema for the demo: %w; give --db a database in which this user may make one", err))
+			p.Must(fmt.Errorf("create a schema for the demo: %w; give --db a database in which this user may create one", err))
 		}
 		p.Progress.Note("the tables are in the schema %s", schema)
 		settings := at.Query()

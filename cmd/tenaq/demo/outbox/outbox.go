@@ -33,7 +33,7 @@ var Scenario = stage.Scenario{
 		"replay": role((*process).replay),
 	},
 	Breaks: []stage.Break{
-		{Name: "generation", Text: "what is replayed keeps its generation"},
+		{Name: "generation", Text: "replayed messages keep their generation"},
 		{Name: "rate", Text: "the replay has no rate"},
 	},
 }
