@@ -108,7 +108,7 @@ func checkSize(name string, has, most int) error {
 	if has <= most {
 		return nil
 	}
-	return errRecord(fmt.Errorf("%s has %d bytes, and %d are allowed: store it elsewhere and its name here",
+	return errRecord(fmt.Errorf("%s has %d bytes, and at most %d are allowed: store it elsewhere, and its name here",
 		name, has, most))
 }
 
@@ -187,7 +187,7 @@ func (c *call) onClaim(
 	return viewOf(&e), nil
 }
 
-var errNoFence = errors.New("the fence is missing: acquire answers with the one that names the claim")
+var errNoFence = errors.New("the fence is missing: pass the fence from the answer to acquire")
 
 type holdIn struct {
 	Key    string `path:"key"`

@@ -93,7 +93,7 @@ func (c *call) replace(in replaceIn) (none, error) {
 }
 
 type transferIn struct {
-	Node string `json:"node,omitempty" doc:"the node that shall lead; any node when empty"`
+	Node string `json:"node,omitempty" doc:"the node that is to lead; any node if empty"`
 }
 
 // transfer answers POST /v1/cluster/transfer.

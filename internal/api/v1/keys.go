@@ -17,7 +17,7 @@ type AccessKey struct {
 	Allow   []string   `json:"allow" doc:"patterns of actions, as the credentials file has them"`
 	Expires *time.Time `json:"expires,omitempty" doc:"absent for a key that does not expire"`
 	Expired bool       `json:"expired" doc:"by the clock of the server"`
-	LastUse *time.Time `json:"lastUse,omitempty" doc:"the latest request that proved the key, to the second; absent if there was none"`
+	LastUse *time.Time `json:"lastUse,omitempty" doc:"the latest request with the key, to the second; absent if there was none"`
 }
 
 // keys answers GET /v1/keys.

@@ -61,7 +61,7 @@ func (c *call) records(in recordsIn) (list recordList, err error) {
 		return list, errRecord(err)
 	}
 	if in.Key != "" && in.Prefix+in.After != "" {
-		return list, errRecord(errors.New("key stands alone: leave out prefix and after"))
+		return list, errRecord(errors.New("key excludes prefix and after: leave them out"))
 	}
 	account := c.principal.Account()
 	c.room = c.cfg.Intake.Answers.Hold(account)
@@ -155,7 +155,7 @@ type recordWrite struct {
 	Key    string `json:"key"`
 	If     uint64 `json:"if,omitempty" doc:"the version that the record must have; 0 for none"`
 	Value  []byte `json:"value,omitempty"`
-	TTLMS  int64  `json:"ttlMs,omitempty" doc:"its lifetime; 0 for ever"`
+	TTLMS  int64  `json:"ttlMs,omitempty" doc:"lifetime; 0 means that it does not expire"`
 	Delete bool   `json:"delete,omitempty"`
 
 	Message *recordMessage `json:"message,omitempty" doc:"is deleted in the same step, if the record is written"`
@@ -179,7 +179,7 @@ type writeResult struct {
 	Conflict bool        `json:"conflict,omitempty"`
 	Error    *writeError `json:"error,omitempty"`
 
-	// Whether the message was deleted, or why not although the record was written.
+	// Whether the message was deleted; if not, why not, although the record was written.
 	Deleted bool        `json:"deleted,omitempty"`
 	Kept    *writeError `json:"kept,omitempty"`
 }
@@ -306,7 +306,7 @@ func (c *call) opOf(w *recordWrite) (engine.Op, error) {
 	}
 	if w.Delete {
 		if w.Message != nil {
-			return nil, errRecord(errors.New("only a write that keeps its record deletes a message"))
+			return nil, errRecord(errors.New("a write that deletes its record cannot delete a message too"))
 		}
 		return &engine.DeleteRecord{Account: account, Key: w.Key, If: w.If, ShowMax: showMax}, nil
 	}

@@ -82,7 +82,7 @@ func TestRecords(t *testing.T) {
 	list("?key=a%2F1", false, "a/1=y")
 	list("?key=b", false)
 	for _, tt := range []struct{ method, path, body, want string }{
-		{"GET", "/v1/records?key=a&prefix=a", "", "key stands alone"},
+		{"GET", "/v1/records?key=a&prefix=a", "", "key excludes prefix"},
 		{"GET", "/v1/records?limit=1001", "", "a number from 1 to 1000"},
 		{"GET", "/v1/records?prefix=%00", "", "has a zero byte"},
 		{"POST", "/v1/records", `{"writes":[]}`, "1 to 32 writes, and this one has 0"},
@@ -93,7 +93,7 @@ func TestRecords(t *testing.T) {
 		{"POST", "/v1/records", `{"writes":[{"key":"` + strings.Repeat(`,[{\"`, 400) + `","ttlMs":-1}]}`, "1024 are allowed"},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttlMs":-1}]}`, `ttlMs of record \"k\" is -1: delete the record`},
 		{"POST", "/v1/records", `{"writes":[{"key":"k","ttl":1}]}`, "unknown"},
-		{"POST", "/v1/records", `{"writes":[{"key":"k","delete":true,"message":{"queue":"q","receiptHandle":"r"}}]}`, "keeps its record"},
+		{"POST", "/v1/records", `{"writes":[{"key":"k","delete":true,"message":{"queue":"q","receiptHandle":"r"}}]}`, "deletes its record"},
 	} {
 		if status, text := w.ask(tt.method, tt.path, asJSON, tt.body); status != 400 || !strings.Contains(text, tt.want) {
 			t.Errorf("%s %s %.40s: got %d %s, want 400 and %s", tt.method, tt.path, tt.body, status, text, tt.want)
@@ -124,8 +124,8 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// The values of conflicts and of claims wait for the memory of answers before they are read, and
-// what has no room changes nothing. [REC-11, WIRE-29]
+// The values of conflicts and of claims wait for the memory of answers before they are read, and a
+// request without room changes nothing. [REC-11, WIRE-29]
 func TestRecordsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -34,7 +34,7 @@ type Redrivers interface {
 }
 
 // ErrRedriverBusy is the error of a step that another one overlapped. Nothing is lost.
-var ErrRedriverBusy = errors.New("another step is being taken: try again")
+var ErrRedriverBusy = errors.New("another step is in progress: try again")
 
 // A Redriver is the state of the redriving of a dead-letter queue.
 type Redriver struct {

@@ -13,7 +13,7 @@ import (
 type editIn struct {
 	Queue      string                `json:"queue"`
 	Place      string                `json:"place,omitempty" doc:"of the message, from a look at the queue"`
-	Handle     string                `json:"receiptHandle,omitempty" doc:"of a message that the caller has received, in the place of place"`
+	Handle     string                `json:"receiptHandle,omitempty" doc:"of a message that the caller has received, instead of place"`
 	To         destination           `json:"to,omitempty" doc:"name of a queue; absent for the source of the message"`
 	Body       *string               `json:"body,omitempty" doc:"absent to keep the body"`
 	Attributes map[string]*attribute `json:"attributes,omitempty" doc:"user attributes to set; null removes one; all others stay"`

@@ -19,7 +19,7 @@ type seriesList struct {
 	From     time.Time `json:"from" doc:"when the first period began"`
 	PeriodMS int64     `json:"periodMs" doc:"a minute; five minutes of more than six hours"`
 	Periods  int       `json:"periods" doc:"up to the last minute that has ended"`
-	Since    time.Time `json:"since" doc:"when the server started: it knows nothing of earlier"`
+	Since    time.Time `json:"since" doc:"when the server started; nothing earlier is known"`
 
 	Queues map[string]queueSeries `json:"queues" doc:"by name, without those that have no data"`
 }

@@ -40,7 +40,7 @@ func (p *part) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if *p == "" {
-		return errors.New("a part of the filter is empty: leave it out to take messages with any")
+		return errors.New("a part of the filter is empty: leave it out to take messages with any value")
 	}
 	return nil
 }
@@ -329,7 +329,7 @@ type taskCount struct {
 
 	// Of a replay:
 	Skips    *ReplaySkips `json:"skips,omitempty" doc:"why outcomes that the filter finds would not be sent"`
-	Outcomes []outcome    `json:"outcomes,omitempty" doc:"up to three of what a replay would send, in the place of samples"`
+	Outcomes []outcome    `json:"outcomes,omitempty" doc:"up to three messages that a replay would send, instead of samples"`
 }
 
 const (
