@@ -38,7 +38,7 @@ func (c *Client) Explain(doing, queue string, err error) error {
 		return nil
 	case errors.Is(err, ErrNoAnswer):
 		return explainedf(err, ExitFailed,
-			"%s: no answer from %s within %v, so whether it was done is not known; see --timeout",
+			"%s: no answer from %s within %v, so it is unknown whether it was done; see --timeout",
 			doing, c.Endpoint, c.Timeout)
 	case errors.Is(err, context.Canceled):
 		return explainedf(err, ExitFailed, "%s: interrupted", doing)

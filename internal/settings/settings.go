@@ -136,7 +136,7 @@ var allSettings = []setting{
 		into(func(s *settings) *time.Duration { return &s.AlarmRepeat }, durationOrNone)},
 	{"alarm-pages", "URL", "alarm pages", monitor.DefaultPages,
 		func(s *settings, v string) error { s.AlarmPages = v; return checkPages(v) }},
-	{"alarm-minute", "duration", "an alarm's minute, for tests", "1m",
+	{"alarm-minute", "duration", "length of a minute, for tests", "1m",
 		into(func(s *settings) *time.Duration { return &s.AlarmMinute }, cli.ParseDuration)},
 	{"cluster-listen", "address", "be a node of a cluster; others connect here", "",
 		func(s *settings, v string) error {
