@@ -80,8 +80,8 @@ type Source struct {
 	// read the whole database.
 	Where string `json:"where,omitempty"`
 
-	// Query is a SELECT instead of all that, for rows that are gone or were never written. Its
-	// columns have the names of those of an outbox: aggregatetype, aggregateid and payload;
+	// Query is a SELECT that replaces all of these, for rows that are gone or were never written.
+	// Its columns have the names of those of an outbox: aggregatetype, aggregateid and payload;
 	// optionally type, group_id, headers and generation; and dedup_id, or the id of a row that was
 	// in the outbox, to name the work. The replay keeps its order. It runs unchanged, like Where.
 	Query string `json:"query,omitempty"`

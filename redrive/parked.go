@@ -40,8 +40,8 @@ type ParkingLotConfig struct {
 	Client SQS
 	URL    string
 
-	// Store is that of the redrivers. Without it, messages that had no room for their trail can be
-	// discarded, but not released.
+	// Store is the store of the redrivers. Without it, messages that had no room for their trail
+	// can be discarded, but not released.
 	Store records.Store
 }
 

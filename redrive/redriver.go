@@ -79,7 +79,7 @@ type Config struct {
 	Logger *slog.Logger // slog.Default when nil
 }
 
-// Outcomes tells the outcomes of redriven messages.
+// Outcomes reports the outcomes of redriven messages.
 type Outcomes interface {
 	// Outcome returns the result of a message that was redriven at f.Sent, with the reason if it
 	// failed. An error means that the result cannot be determined now.

@@ -64,10 +64,10 @@ func (r *Redriver) Step(ctx context.Context) (Report, error) {
 	return r.step(ctx, false)
 }
 
-// Plan says what Step would do, and of a paused redriver, what its first step after the pause would
-// do: that is what an operator looks at before Resume. It receives dead letters and gives them back
-// at its end, even after an error. A tenaq server takes back their receives as well; elsewhere
-// their receive counts grow by one.
+// Plan says what Step would do. For a paused redriver, that is the first step after the pause, so
+// an operator can check it before Resume. It receives dead letters and gives them back at its end,
+// even after an error. A tenaq server takes back their receives as well; elsewhere their receive
+// counts grow by one.
 func (r *Redriver) Plan(ctx context.Context) (Report, error) {
 	return r.step(ctx, true)
 }

@@ -62,9 +62,9 @@ type Config struct {
 	//   - on a FIFO queue, the MessageDeduplicationId, unless the queue made it from the body
 	//   - the id of the first message
 	//
-	// SQS itself does not keep the last two when it moves dead letters, and the last one is another
-	// for an order that was sent twice. So a name from the body is better. It should not end in #
-	// and digits, as the keys of later generations do (see claims.EffectKey).
+	// SQS itself does not keep the last two when it moves dead letters, and an order that was sent
+	// twice has two ids. So a name from the body is better. It should not end in # and digits, as
+	// the keys of later generations do (see claims.EffectKey).
 	Key func(m *Message) (string, error)
 
 	// Memo, if set, returns what the ledger records with the first claim of a message, see
@@ -105,8 +105,8 @@ type Config struct {
 	Lease time.Duration
 
 	// Timeout is how long a handler may run: 11 h when zero, and at most 11 h, because SQS ends
-	// every visibility timeout after 12 h. Set it if the handler calls other systems: while one
-	// hangs, no other message gets the place of the handler.
+	// every visibility timeout after 12 h. Set it if the handler calls other systems: a handler
+	// that hangs keeps its place from other messages.
 	Timeout time.Duration
 
 	// Stall is how long a handler may run without calling Message.Progress; zero disables it.

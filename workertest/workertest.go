@@ -42,7 +42,7 @@ type Config struct {
 	// Fence is the fencing token of the claim: 1 when zero.
 	Fence uint64
 
-	// TakenOver makes the handler before one that was lost: Message.TakenOver returns its entry.
+	// TakenOver makes the previous handler a lost one: Message.TakenOver returns its entry.
 	TakenOver bool
 
 	// Claim is a claim from a ledger of the test, for handlers that complete it in a transaction.
@@ -64,7 +64,7 @@ type Delivery struct {
 // lease is that of the claims that New makes.
 const lease = time.Minute
 
-// New returns a message. It fails the test when the configuration cannot be.
+// New returns a message. It fails the test when the configuration is impossible.
 func New(t testing.TB, cfg Config) *Delivery {
 	t.Helper()
 	if cfg.Claim != nil && (cfg.NoClaims || cfg.Fence != 0 || cfg.TakenOver) {

@@ -26,23 +26,23 @@ func NewMemory(bucket string) *Memory {
 	return &Memory{bucket: bucket, bodies: make(map[string][]byte), calls: make(map[string]int)}
 }
 
-// SetFault decides about every operation from now on, which is put, get or delete: one with an
-// error is not carried out. The function is called from many goroutines, may wait, and nil is no
-// faults.
+// SetFault sets the function that decides about every operation (put, get, delete) from now on. An
+// operation for which it returns an error is not carried out. Many goroutines call the function,
+// and it may wait. Nil means no faults.
 func (m *Memory) SetFault(f func(ctx context.Context, operation, key string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fault = f
 }
 
-// Calls is how often an operation was asked for.
+// Calls returns how often an operation was requested.
 func (m *Memory) Calls(operation string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls[operation]
 }
 
-// Len is how many bodies there are.
+// Len returns the number of bodies.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Memory) begin(ctx context.Context, operation, key string) error {
 	return ctx.Err()
 }
 
-// Bucket is the name of the store.
+// Bucket returns the name of the store.
 func (m *Memory) Bucket() string { return m.bucket }
 
 // Put stores a body.

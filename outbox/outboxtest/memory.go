@@ -93,8 +93,8 @@ func streamOf(m outbox.Message) string {
 	return m.Queue + "\x1f" + cmp.Or(m.Group, m.Key)
 }
 
-// SetFault decides about every call from now on. Of a call whose name comes with a "+", it says
-// what is answered although it was carried out. Nil is no faults.
+// SetFault sets the function that decides about every call from now on. For a name with a "+", it
+// returns the answer to a call that was carried out. Nil means no faults.
 func (b *Memory) SetFault(refuse func(call string) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 
 // A Harness is an empty outbox, as one case of the suite gets it.
 type Harness struct {
-	// Open opens it for a relay; again is like a relay in another process. What has to be closed is
+	// Open opens it for a relay; another call is like a relay in another process. The boxes are
 	// closed when the test ends.
 	Open func(t testing.TB) outbox.Box
 
-	// Enqueue writes messages in one transaction, as a program would that has the relays elsewhere,
+	// Enqueue writes messages in one transaction, as a program whose relays run elsewhere would,
 	// and commits it or rolls it back.
 	Enqueue func(ctx context.Context, commit bool, messages ...outbox.Message) error
 
@@ -37,7 +37,7 @@ type Harness struct {
 	// Table is the name of the table in SQL, for RunHistory; empty for a box that knows no SQL.
 	Table string
 
-	// Sleep lets so much time pass for the database; nil is time.Sleep.
+	// Sleep lets time pass for the database; nil is time.Sleep.
 	Sleep func(d time.Duration)
 }
 

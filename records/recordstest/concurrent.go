@@ -12,7 +12,7 @@ import (
 	"tenaq/records"
 )
 
-// Of any number of writers that name the same version one succeeds, and the others are told of it.
+// If any number of writers name the same version, one succeeds, and the others get its record.
 func testOneWinner(e *env) {
 	stores := []records.Store{e.open(), e.open()}
 	there := records.Version(0)

@@ -70,9 +70,9 @@ const (
 	Late
 )
 
-// A Faulty is a Store whose calls fail as told. What is not told to fail goes to the Store below,
-// so that several Faulty stores over one Memory are processes that each have their own trouble. Set
-// its fields before it is used.
+// A Faulty is a Store whose calls fail as Fault says. Other calls go to the Store below, so that
+// several Faulty stores over one Memory are processes that each have their own trouble. Set its
+// fields before it is used.
 type Faulty struct {
 	records.Store
 
@@ -80,8 +80,8 @@ type Faulty struct {
 	// time. Script and Sometimes make such functions.
 	Fault func(c Call) Fault
 
-	// Skew is added to every Age, which does not fall below zero: what a backend answers whose
-	// clock jumps.
+	// Skew is added to every Age, which does not fall below zero, like the answers of a backend
+	// whose clock jumps.
 	Skew time.Duration
 
 	// NoClock makes every Age unknown, as in a backend without a clock.
@@ -255,7 +255,7 @@ func (s *Faulty) Sweep(ctx context.Context, limit int) (int, error) {
 	})
 }
 
-// Close waits for what is late and closes the Store.
+// Close waits for late calls and closes the Store.
 func (s *Faulty) Close() error {
 	s.late.Wait()
 	return s.Store.Close()

@@ -29,11 +29,11 @@ type Backend struct {
 	// one in another process; one opened after all were closed still has what was answered.
 	Open func(t testing.TB) records.Store
 
-	// Skewed opens it in a process whose clock is ahead by so much, or behind. Nil where that makes
+	// Skewed opens it in a process whose clock is ahead or behind by a time. Nil where that makes
 	// no difference, or cannot be tested.
 	Skewed func(t testing.TB, ahead time.Duration) records.Store
 
-	// Sleep lets so much time pass for the backend and all who have it open; nil is time.Sleep.
+	// Sleep lets time pass for the backend and all processes that have it open; nil is time.Sleep.
 	Sleep func(d time.Duration)
 
 	// Labels, if set, returns the labels that the backend keeps of a record.
@@ -42,7 +42,7 @@ type Backend struct {
 	// NoClock says that every Age is records.AgeUnknown.
 	NoClock bool
 
-	// SweepsItself says that the backend gives back room by itself, and Sweep always returns zero.
+	// SweepsItself says that the backend frees space by itself, and Sweep always returns zero.
 	SweepsItself bool
 }
 

@@ -283,8 +283,8 @@ func (s *Store) Put(ctx context.Context, w records.Write) (records.Record, error
 
 // PutAndDelete is Put and, if the record is written, deletes a received message of a queue of the
 // same server in the same step: neither is ever seen without the other. Queue is the name of the
-// queue, and handle the receipt handle. Deleted is false if the record was written and the message
-// could not be deleted, such as with a handle that is no longer valid, or if it is not known;
+// queue, and handle the receipt handle. Deleted is false if the record was written but the message
+// could not be deleted, for example because the handle is no longer valid, or if that is unknown;
 // another delete finds out. The key needs sqs:DeleteMessage on the queue; without it, nothing is
 // written.
 func (s *Store) PutAndDelete(
