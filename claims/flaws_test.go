@@ -244,8 +244,8 @@ func TestBusyIsNoAttempt_FC7(t *testing.T) {
 	})
 }
 
-// Usual: errors of the heartbeat are "safe to ignore", and the work goes on without a lease. Ours:
-// its context ends, in time.
+// Usual: errors of the heartbeat are "safe to ignore", and the work continues without a lease.
+// Ours: its context ends, in time.
 func TestLostHeartbeatStopsTheWork_FC8(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		memory := recordstest.NewMemory()

@@ -299,7 +299,7 @@ func (s answersLate) Put(ctx context.Context, w records.Write) (records.Record, 
 	return r, err
 }
 
-// When the claim is ended nothing goes on in the background, whether stop is called or not.
+// When the claim is ended nothing continues in the background, whether stop is called or not.
 func TestEndLeavesNothingRunning(t *testing.T) {
 	bubble(t, func(t *testing.T) { // which waits for all goroutines
 		c := acquire(t, newLedger(t, recordstest.NewMemory(), claims.Config{}), "k")

@@ -236,7 +236,7 @@ func tries(t *testing.T, story func() (spoiled string)) {
 	t.Error("each of five stories was spoiled")
 }
 
-// A holder that is stopped for longer than its lease, and goes on as if nothing had happened,
+// A holder that is stopped for longer than its lease, and continues as if nothing had happened,
 // changes nothing any more: neither the ledger nor what checks fences.
 func TestZombieProcess(t *testing.T) {
 	for _, b := range backends {

@@ -184,7 +184,7 @@ func (c *contender) turn(key string) {
 	stop()
 }
 
-// work goes on for some time. While the context lasts no other holder has the key.
+// work continues for some time. While the context lasts no other holder has the key.
 func (c *contender) work(key string, claim *claims.Claim, held context.Context) {
 	for range c.rng.IntN(6) {
 		c.sleep(lease)

@@ -90,7 +90,7 @@ func (l *late) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Du
 	return l.Box.Claim(ctx, c)
 }
 
-// Drain goes on after a claim that returned nothing and says that a row is due.
+// Drain continues after a claim that returned nothing and says that a row is due.
 func TestDrainClaimsAgain(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, r *rig) {

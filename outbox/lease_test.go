@@ -95,8 +95,8 @@ func (b *cutOff) Settle(ctx context.Context, relay string, outcomes []outbox.Out
 	return b.Box.Settle(ctx, relay, outcomes)
 }
 
-// A relay that is cut off from the database stops sending before its leases end. Another one goes
-// on, and the first one learns that it has lost its rows.
+// A relay that is cut off from the database stops sending before its leases end. Another one
+// continues , and the first one learns that it has lost its rows.
 func TestTakenOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "jobs.fifo")

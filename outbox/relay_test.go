@@ -66,7 +66,7 @@ func TestMessageOfRow_FD12_FD15(t *testing.T) {
 }
 
 // A row that the queue refuses is tried again, holds up its group alone, and is parked with the
-// reason. Then its group goes on. Released, it is sent if it can be.
+// reason. Then its group continues. Released, it is sent if it can be.
 func TestRefusedRow_FD5(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		url := r.server.Queue(t, "orders.fifo")

@@ -87,7 +87,7 @@ func TestGroupKeepsItsOrder(t *testing.T) {
 }
 
 // A message that the others of its group wait for and that is parked waits for a person, and the
-// others go on.
+// others continue.
 func TestGroupGoesOnWhenItsHeadIsParked(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		r.setSick(true)
@@ -111,7 +111,7 @@ func TestGroupGoesOnWhenItsHeadIsParked(t *testing.T) {
 	})
 }
 
-// When the message that the others wait for is taken away by hand they go on after a while, and
+// When the message that the others wait for is taken away by hand they continue after a while, and
 // when they died is not forgotten meanwhile.
 func TestGroupGoesOnWithoutItsHead(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {

@@ -262,7 +262,7 @@ func TestPoison_FB13(t *testing.T) {
 }
 
 // Something that only some messages need is down for twelve hours: they are held, and few of them
-// try; the others go on as if nothing were.
+// try; the others continue as if nothing were.
 func TestDependencyDown_FB7(t *testing.T) {
 	w := newWorld(t, proof.Seed(t))
 	until := simStart.Add(12 * time.Hour)

@@ -56,7 +56,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// Once a message is with the dead letters its group goes on.
+// Once a message is with the dead letters its group continues.
 func TestLaneAfterDeadLetter(t *testing.T) {
 	inBubble(t, ".fifo", func(t *testing.T, r *rig) {
 		for _, body := range []string{"a", "bad", "c"} {

@@ -221,9 +221,9 @@ func TestBusyDoesNotBurnReceives_FC7(t *testing.T) {
 	})
 }
 
-// Usual: a heartbeat that fails is logged, and the work goes on without a lease. Ours: the context
-// of the handler ends at once, with the cause; if the store does not answer, the handler's own
-// clock ends it.
+// Usual: a heartbeat that fails is logged, and the work continues without a lease. Ours: the
+// context of the handler ends at once, with the cause; if the store does not answer, the handler's
+// own clock ends it.
 func TestHeartbeatLossEndsHandler_FC8(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

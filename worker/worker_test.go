@@ -102,7 +102,7 @@ func TestLater(t *testing.T) {
 	})
 }
 
-// A panic is a failed attempt, and the worker goes on.
+// A panic is a failed attempt, and the worker continues.
 func TestPanic(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, r *rig) {
 		r.send("a")

@@ -86,7 +86,7 @@ type report struct {
 	Tried map[string]string // errors
 }
 
-// zombie claims a key, goes on to a step, says so, and waits for a line before it goes on with
+// zombie claims a key, continues to a step, says so, and waits for a line before it continues with
 // everything that a worker may try.
 func zombie(ctx context.Context, pool *pgxpool.Pool, l *claims.Ledger, step string) error {
 	c, err := l.Acquire(ctx, "k")

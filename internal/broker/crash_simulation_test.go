@@ -116,7 +116,7 @@ func (s *simulation) run(t *testing.T, seed uint64, crashes int) {
 	})
 }
 
-// broken says that it makes no sense to go on.
+// broken says that it makes no sense to continue.
 func (s *simulation) broken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

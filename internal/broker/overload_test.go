@@ -247,8 +247,8 @@ func TestBytesInLine(t *testing.T) {
 	}
 }
 
-// While the disk reserve is reached, sends are refused and everything else goes on; later sends go
-// on too. [DUR-20, DUR-21, DUR-22]
+// While the disk reserve is reached, sends are refused and everything else continues; later sends
+// continue too. [DUR-20, DUR-21, DUR-22]
 func TestRefuseSends(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.send("orders", "hello")

@@ -93,9 +93,9 @@ func TestStepsExpireNothing(t *testing.T) {
 	}
 }
 
-// After a restart with a wall clock that was set back, broker time goes on from the last stamp: a
-// message in flight comes back, a poll ends, and nothing waits for the wall clock.
-// [CLOCK-5, CLOCK-9]
+// After a restart with a wall clock that was set back, broker time continues from the last stamp: a
+// message in flight comes back, a poll ends, and nothing waits for the wall clock. [CLOCK-5,
+// CLOCK-9]
 func TestWallClockSetBackAtRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWall()

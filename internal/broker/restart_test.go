@@ -26,8 +26,8 @@ func lastStamp(store kv.Store) time.Time {
 	return time.UnixMilli(engine.Open(store, engine.Config{}).LastStamp())
 }
 
-// A server that is asked to stop answers waiting polls empty at once, lets no more wait, and goes
-// on with everything else. [POLL-11]
+// A server that is asked to stop answers waiting polls empty at once, lets no more wait, and
+// continues with everything else. [POLL-11]
 func TestDrain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.create("returns")
@@ -364,8 +364,9 @@ func TestReceiveAttemptsSurviveRestart(t *testing.T) {
 	}
 }
 
-// A move task goes on where it was, at its rate, and makes up for hardly anything of the time that
-// the server was away; it moves each message once and in its order. [MOVE-13, MOVE-14, MOVE-26]
+// A move task continues where it was, at its rate, and makes up for hardly anything of the time
+// that the server was away; it moves each message once and in its order. [MOVE-13, MOVE-14,
+// MOVE-26]
 func TestMoveTaskSurvivesRestart(t *testing.T) {
 	for name, stop := range stops {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestPace(t *testing.T) {
 		}
 	}
 
-	// Two redrivers write over each other and both go on.
+	// Two redrivers write over each other and both continue.
 	other := newPaceKeeper(store, "dead")
 	turn := 0
 	note := func(k *paceKeeper) records.Version {

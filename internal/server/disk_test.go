@@ -38,7 +38,7 @@ func TestDiskReserve(t *testing.T) {
 	}
 }
 
-// A reserve that no disk has refuses sends and goes on doing so; none refuses never. [DUR-20]
+// A reserve that no disk has refuses sends and continues doing so; none refuses never. [DUR-20]
 func TestDiskReserveExtremes(t *testing.T) {
 	free := int64(1 << 40)
 	d := fakeDisk(t.TempDir(), &free, math.MaxInt64, 1)

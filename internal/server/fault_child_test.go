@@ -132,7 +132,7 @@ func limitFiles(bytes uint64) (lift func()) {
 	return func() { set(was) }
 }
 
-// exitStatus is the status of a server that could not start or go on, as tenaq serve has it.
+// exitStatus is the status of a server that could not start or continue, as tenaq serve has it.
 func exitStatus(err error) int {
 	switch {
 	case errors.Is(err, ErrConfig):

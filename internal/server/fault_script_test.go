@@ -28,7 +28,7 @@ type step struct {
 	name string
 	do   func(c *scriptClient) (answer string, err error)
 
-	// refusable says that the server may refuse the step and go on when a file beside the store
+	// refusable says that the server may refuse the step and continue when a file beside the store
 	// cannot be written.
 	refusable bool
 }

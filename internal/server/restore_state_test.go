@@ -123,8 +123,8 @@ func (r *restorable) arn(queue string) string {
 	return got.Attributes["QueueArn"]
 }
 
-// restoredIn backs the server up at this moment, lets it go on for a little with after, and goes on
-// with what was restored.
+// restoredIn backs the server up at this moment, lets it continue for a little with after, and
+// continues with what was restored.
 func (r *restorable) restoredIn(after func()) {
 	r.Helper()
 	b := takeBackup(r.T, r.Server)
@@ -247,7 +247,7 @@ func TestRestoredGroups(t *testing.T) {
 	r.wantCounts("in the end", "line.fifo", [3]int{})
 }
 
-// A move task goes on where it was, and every message arrives once. [MOVE-14, DUR-32]
+// A move task continues where it was, and every message arrives once. [MOVE-14, DUR-32]
 func TestRestoredMove(t *testing.T) {
 	t.Parallel()
 	const messages = 40

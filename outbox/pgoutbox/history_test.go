@@ -20,7 +20,7 @@ import (
 // held is a source that is looked through as long as a transaction holds a lock.
 var held = outbox.Source{Query: `SELECT 'q' AS aggregatetype, 'b' AS payload, n AS dedup_id FROM generate_series(1, 3) n, pg_advisory_xact_lock(4711)`}
 
-// stageHeld begins to stage a replay, and returns when that waits; release lets it go on.
+// stageHeld begins to stage a replay, and returns when that waits; release lets it continue.
 func stageHeld(t *testing.T, b *Box, url string) (r outbox.Replay, release func() (outbox.Replay, error)) {
 	t.Helper()
 	tx := begin(t, url)
@@ -95,7 +95,7 @@ func TestTakenOverWhileStaging(t *testing.T) {
 	}
 }
 
-// Several may stage the same replay, while rows go on to be sent: it is staged once.
+// Several may stage the same replay, while rows continue to be sent: it is staged once.
 func TestStageAtOnce(t *testing.T) {
 	url := pgtest.URL(t)
 	b := over(t, url, Config{})

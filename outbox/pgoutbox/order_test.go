@@ -175,7 +175,7 @@ func (o *order) write(rng *rand.Rand) {
 
 var errNever = errors.New("this transaction is rolled back")
 
-// relay claims and settles, and dies now and then: it goes on under another name then.
+// relay claims and settles, and dies now and then: it continues under another name then.
 func (o *order) relay(rng *rand.Rand, b *Box, i int, done func() bool) {
 	const lease = 400 * time.Millisecond
 	for life := 0; ; life++ {

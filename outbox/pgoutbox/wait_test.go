@@ -163,7 +163,7 @@ func TestWaitWithoutConnection(t *testing.T) {
 }
 
 // PostgreSQL is killed again and again in the middle of everything: nothing that was committed is
-// lost, nothing is sent twice that was settled, and all goes on by itself.
+// lost, nothing is sent twice that was settled, and all continues by itself.
 func TestKill(t *testing.T) {
 	server := pgtest.New(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0", "max_connections=50")
 	pool := connect(t, server.URL())

@@ -51,7 +51,7 @@ func BenchmarkEnqueue(b *testing.B) {
 }
 
 // Claims and settlements of 100 rows, with few and with many that wait, and behind a stream that
-// cannot go on. Rows are written again, outside of the measured time, as they are sent.
+// cannot continue. Rows are written again, outside of the measured time, as they are sent.
 func BenchmarkClaimSettle(b *testing.B) {
 	for _, pending := range []int{1000, 1_000_000} {
 		for _, shape := range []struct{ name, queue, key string }{

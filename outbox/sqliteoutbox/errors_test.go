@@ -184,7 +184,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// On a full disk a message is not written, nothing is lost, and all goes on when there is room.
+// On a full disk a message is not written, nothing is lost, and all continues when there is room.
 func TestFull(t *testing.T) {
 	path := newFile(t)
 	db, b := connect(t, path), open(t, path)

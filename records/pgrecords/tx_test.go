@@ -111,7 +111,7 @@ func TestPutIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Conflicts, one with a record and one without: the transaction goes on.
+			// Conflicts, one with a record and one without: the transaction continues.
 			var c *records.Conflict
 			if _, err := tx.put(records.Write{Key: a}); !errors.As(err, &c) || c.Current.Version != written.Version || len(c.Current.Value) != 0 {
 				t.Errorf("a second one: error %v, want a conflict with the first", err)

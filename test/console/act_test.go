@@ -84,7 +84,7 @@ func TestCreateAndSend(t *testing.T) {
 }
 
 // An empty server takes a first message and shows it. A refusal says how far that came, and another
-// try goes on from there. [CONSOLE-15]
+// try continues from there. [CONSOLE-15]
 func TestFirstMessage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

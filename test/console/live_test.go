@@ -128,7 +128,7 @@ func (s *server) streams() int {
 }
 
 // A page whose live stream does not get through a proxy has the right numbers all the same: it asks
-// for them. It says so, and goes on by itself when the proxy passes the stream on. [CONSOLE-9]
+// for them. It says so, and continues by itself when the proxy passes the stream on. [CONSOLE-9]
 func TestHeldStream(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -272,7 +272,7 @@ func TestMinutes(t *testing.T) {
 		b.click("summary", "The numbers as a table")
 		b.until("the table has the span", fmt.Sprintf(`Math.abs(document.querySelectorAll(".numbers tbody tr").length - 5 - %d) <= 5`, rows))
 	}
-	// the chart goes on
+	// the chart continues
 	s.send("orders", "more", nil)
 	b.until("it is counted", `document.querySelectorAll(".legend b")[3].innerText === "21"`)
 

@@ -449,8 +449,8 @@ func TestStopSearch(t *testing.T) {
 	}
 }
 
-// A search of claims in a state says how far it is, ends in the server when it is stopped, and goes
-// on from there. [CONSOLE-18]
+// A search of claims in a state says how far it is, ends in the server when it is stopped, and
+// continues from there. [CONSOLE-18]
 func TestStopClaims(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

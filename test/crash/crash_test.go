@@ -113,8 +113,9 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// killAndAudit kills the server n times while the load goes on, stops it in order now and then, and
-// judges what the clients saw: what a crash must not lose, a stop must not lose either. [DUR-24]
+// killAndAudit kills the server n times while the load continues, stops it in order now and then,
+// and judges what the clients saw: what a crash must not lose, a stop must not lose either.
+// [DUR-24]
 func (r *rig) killAndAudit(seed uint64, n int) *audit.Report {
 	r.t.Helper()
 	report := r.judge(func(ctx context.Context) error { return r.disturb(ctx, seed, n, nil) })
@@ -199,8 +200,8 @@ func (r *rig) disturb(ctx context.Context, seed uint64, n int, also func(rng *ra
 	return nil
 }
 
-// work lets the load go on for some time, and until it has got something done: a kill of a server
-// that did nothing yet proves nothing, and a busy machine takes its time.
+// work lets the load continue for some time, and until it has got something done: a kill of a
+// server that did nothing yet proves nothing, and a busy machine takes its time.
 func (r *rig) work(ctx context.Context, d time.Duration) {
 	if r.load == nil { // the clients are other processes
 		wait(ctx, d)

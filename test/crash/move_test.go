@@ -17,7 +17,7 @@ import (
 	"tenaq/internal/work/v1client"
 )
 
-// A move task goes on after each death of the server, and in the end every message is in its
+// A move task continues after each death of the server, and in the end every message is in its
 // destination once. [MOVE-14]
 //
 // Two queues are each other's dead-letter queue, and tasks move everything from one to the other
@@ -66,7 +66,7 @@ func (m *mover) run(kills int) {
 	m.must(m.Stop())
 }
 
-// A replay goes on after each death of the server as well. It sends each message of the history
+// A replay continues after each death of the server as well. It sends each message of the history
 // once and says how many it sent. [REPLAY-1, REPLAY-2, REPLAY-7, TASK-9]
 //
 // Everything is received and deleted, and replays send it to the other queue, where it is received

@@ -14,7 +14,7 @@ import (
 // history is the tag of queues whose outcomes the audit compares with what clients saw.
 var history = map[string]string{"tenaq:history": "1d"}
 
-// Tasks that select, replacements and deletes with a confirmation go on after each death of the
+// Tasks that select, replacements and deletes with a confirmation continue after each death of the
 // server: every message is in one place, what a filter does not find stays, and a task took as many
 // messages as it says. [TASK-1, TASK-4, TASK-6, TASK-9, TASK-12, TASK-14, TASK-17]
 //

@@ -129,7 +129,7 @@ func TestMoveBack(t *testing.T) {
 	})
 }
 
-// A task with a rate takes its time, can be cancelled, and goes on after a restart where it was.
+// A task with a rate takes its time, can be cancelled, and continues after a restart where it was.
 // [MOVE-5, MOVE-13, MOVE-14, MOVE-16, MOVE-17, MOVE-19, MOVE-21]
 func TestMoveSlowly(t *testing.T) {
 	eachRestart(t, func(t *testing.T, n *node, again restart) {
@@ -226,7 +226,8 @@ func TestMoveAndCrash(t *testing.T) {
 	}
 }
 
-// A task that cannot go on says why, and leaves the rest where it is. [MOVE-10, MOVE-16, MOVE-18]
+// A task that cannot continue says why, and leaves the rest where it is. [MOVE-10, MOVE-16,
+// MOVE-18]
 func TestMoveFails(t *testing.T) {
 	eachRestart(t, func(t *testing.T, n *node, again restart) {
 		dlq := n.queue("dlq")

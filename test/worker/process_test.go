@@ -164,7 +164,7 @@ func (h *hand) dismiss() {
 	}
 }
 
-// check fails the test, which goes on: workers are hired and killed by more than one goroutine.
+// check fails the test, which continues: workers are hired and killed by more than one goroutine.
 func (s *workshop) check(err error) {
 	if err != nil {
 		s.Error(err)

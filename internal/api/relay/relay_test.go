@@ -193,7 +193,7 @@ func checkFailure(t *testing.T, name string, a reply, status int, kind, failure 
 }
 
 // Without a leader a request waits three seconds and is refused, in the form of its protocol. It
-// goes on when a node leads.
+// continues when a node leads.
 func TestNoLeader(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {

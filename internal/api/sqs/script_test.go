@@ -40,7 +40,7 @@ import (
 //
 //	get PATH [host=HOST] [origin=ORIGIN] [method=METHOD]
 //
-// asks for something under /v1 and prints the status and the body of the answer. Places to go on
+// asks for something under /v1 and prints the status and the body of the answer. Places to continue
 // from appear as p1, p2 and so on.
 //
 //	begin NAME ACTION / end NAME / leave NAME

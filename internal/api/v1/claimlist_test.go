@@ -98,7 +98,7 @@ func TestClaimList(t *testing.T) {
 	})
 }
 
-// A page reads a bounded part of the records, and says where the next one goes on. [REC-16]
+// A page reads a bounded part of the records, and says where the next one continues. [REC-16]
 func TestClaimPageIsBounded(t *testing.T) {
 	w := newWorld(t)
 	for i := range 30 {

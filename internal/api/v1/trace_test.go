@@ -342,7 +342,7 @@ func TestTraceClaims(t *testing.T) {
 	})
 }
 
-// An answer searches a bounded number of histories and says where to go on. The answers together
+// An answer searches a bounded number of histories and says where to continue. The answers together
 // have what one would have. [TRACE-3]
 func TestTracePages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

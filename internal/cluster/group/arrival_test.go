@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Broker time goes on while no node leads. The last write of a leader that dies at once is applied
-// by the next one only when that leads; it was stamped when the first one made it.
+// Broker time continues while no node leads. The last write of a leader that dies at once is
+// applied by the next one only when that leads; it was stamped when the first one made it.
 func TestTimeWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, rand.New(rand.NewPCG(1, 1)))

@@ -156,8 +156,8 @@ func TestOlderRows(t *testing.T) {
 	}
 }
 
-// A follower that was away for longer than the log gets a copy, goes on from there, and counts for
-// a majority. It needs no other copy after a power cut.
+// A follower that was away for longer than the log gets a copy, continues from there, and counts
+// for a majority. It needs no other copy after a power cut.
 func TestAwayForLongerThanLog(t *testing.T) {
 	inRig(t, func(r *rig) {
 		f := r.follower()
@@ -187,7 +187,7 @@ func TestAwayForLongerThanLog(t *testing.T) {
 	})
 }
 
-// A copy that arrives late, when the log goes on from it already, is refused: with it the entries
+// A copy that arrives late, when the log continues from it already, is refused: with it the entries
 // would be lost that this node has promised to keep. The entry after the copy can be sent again.
 func TestLateCopy(t *testing.T) {
 	inRig(t, func(r *rig) {
@@ -242,7 +242,7 @@ func TestLateCopy(t *testing.T) {
 	})
 }
 
-// A copy while commits go on holds more than the snapshot says.
+// A copy while commits continue holds more than the snapshot says.
 func TestCopyUnderLoad(t *testing.T) {
 	inRig(t, func(r *rig) {
 		f := r.follower()

@@ -300,7 +300,7 @@ func TestLeadersDie(t *testing.T) {
 	}
 }
 
-// A node whose rows differ leaves the group with the next entry, and the others go on.
+// A node whose rows differ leaves the group with the next entry, and the others continue.
 func TestDifferentRows(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, r *rig) {
 		leader := r.leader()
@@ -347,7 +347,7 @@ func (n *node) win() {
 }
 
 // A leader with wrong rows leaves the group before it proposes anything, and the nodes that are
-// right go on.
+// right continue.
 func TestLeaderWithWrongRows(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, r *rig) {
 		r.send("s", 1)

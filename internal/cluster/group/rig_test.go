@@ -57,7 +57,7 @@ type takeover struct {
 	least, most time.Duration
 }
 
-// takeOver notes one, of a broker that was opened at some time after began. Broker time goes on
+// takeOver notes one, of a broker that was opened at some time after began. Broker time continues
 // from the last stamp of the leader before, and gains a second at most, if this node was there.
 func (r *rig) takeOver(term Term, before time.Time, began time.Time) {
 	stamp := r.stamp(term.Store)
@@ -239,7 +239,7 @@ func (n *node) open() error {
 }
 
 // A pausing logger pauses Raft with its machine, where time makes Raft do something: it writes a
-// warning first. Raft goes on last of all, so that the broker has some time in which it believes
+// warning first. Raft continues last of all, so that the broker has some time in which it believes
 // that it leads.
 type pausing struct {
 	hclog.Logger

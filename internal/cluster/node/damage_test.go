@@ -12,7 +12,7 @@ import (
 	"tenaq/internal/kv/pebblekv"
 )
 
-// A node whose rows are not those of the others stops, and says what to do. The others go on.
+// A node whose rows are not those of the others stops, and says what to do. The others continue.
 func TestWrongRows(t *testing.T) {
 	r := running(t, 3)
 	m := r.voter()

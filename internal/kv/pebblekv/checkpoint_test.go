@@ -48,7 +48,7 @@ func copied(t *testing.T, c *Checkpoint) *vfs.MemFS {
 	return disk
 }
 
-// A checkpoint has everything that was confirmed before, while the store goes on, and becomes a
+// A checkpoint has everything that was confirmed before, while the store continues, and becomes a
 // store of its own. [DUR-30, DUR-32]
 func TestCheckpoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 32))
@@ -192,7 +192,7 @@ func (f fullAside) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error
 	return f.FS.Create(name, c)
 }
 
-// A checkpoint that cannot be made is an error of the checkpoint, and the store goes on.
+// A checkpoint that cannot be made is an error of the checkpoint, and the store continues.
 func TestCheckpointWithoutRoom(t *testing.T) {
 	s := mustOpen(t, small(fullAside{vfs.NewMem()}, "data", mustNotFail(t)))
 	if _, err := s.Checkpoint(); !errors.Is(err, syscall.ENOSPC) {

@@ -43,7 +43,7 @@ func filled(t *testing.T, fs vfs.FS, rng *rand.Rand) *kvtest.History {
 	return h
 }
 
-// checkConverted opens what a conversion has made of a store, and goes on in it.
+// checkConverted opens what a conversion has made of a store, and continues in it.
 func checkConverted(t *testing.T, fs vfs.FS, h *kvtest.History, group ID, m replica.Mark) {
 	t.Helper()
 	log, err := OpenLog(small(fs, "/data/raft", mustNotFail(t)))
@@ -241,7 +241,7 @@ func TestConvertRefuses(t *testing.T) {
 	}
 }
 
-// A checkpoint of a state becomes a store whose commits go on, and that can be converted again.
+// A checkpoint of a state becomes a store whose commits continue, and that can be converted again.
 func TestStateBecomesStore(t *testing.T) {
 	l := lead(mustOpenState(t, vfs.NewMem()))
 	setRow(l, "a")

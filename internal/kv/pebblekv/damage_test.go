@@ -29,7 +29,7 @@ func trials(n int) int { return proof.Count(n/8, n, n, 40*n) }
 // hold exactly what it held. It must never open and hold less, or something else. [DUR-12, DUR-16]
 //
 // One damage is done at a time. Two can agree with each other: nothing in a store that was put back
-// to an earlier moment together with its witness tells it from one that never went on.
+// to an earlier moment together with its witness tells it from one that never continued.
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(proof.Seed(t), 10))
 	other := otherStore(t, rng)

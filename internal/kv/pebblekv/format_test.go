@@ -101,7 +101,7 @@ func appendChainKey1(dst []byte, m mark) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, chainPrefix...), m.number)
 }
 
-// A store whose last commit has a row of version 1 goes on with rows of the newest version.
+// A store whose last commit has a row of version 1 continues with rows of the newest version.
 func TestChainOfVersion1(t *testing.T) {
 	o := withCommits(t, "a")
 	s := mustOpen(t, o)
@@ -126,8 +126,8 @@ func TestChainOfVersion1(t *testing.T) {
 	mustClose(t, s)
 }
 
-// The hashes are part of the format: a store that goes on under a new version must go on hashing
-// alike, or say so by a new version.
+// The hashes are part of the format: a store that continues under a new version must continue
+// hashing alike, or say so by a new version.
 func TestChainHash(t *testing.T) {
 	c := chain{mark: genesisMark(encodeGenesis(testID))}
 	var b []byte

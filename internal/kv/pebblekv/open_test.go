@@ -195,7 +195,7 @@ func TestRefuseLost(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Two copies of a store that each went on are two stores with the same commit numbers.
+// Two copies of a store that each continued are two stores with the same commit numbers.
 func TestRefuseFork(t *testing.T) {
 	o := withCommits(t, "a")
 	other := o

@@ -70,7 +70,7 @@ func TestOverlay(t *testing.T) {
 }
 
 // While a scan begins, no entry can be added over the state: it could land before the state is
-// read, and the scan would see more of it than lies over it. Afterwards the writer goes on.
+// read, and the scan would see more of it than lies over it. Afterwards the writer continues.
 func TestScanBegins(t *testing.T) {
 	g := newGroup(1)
 	b := g.state.NewBatch()

@@ -2,7 +2,7 @@ package metric
 
 import "testing"
 
-// CPU time goes on while the process works, and never back.
+// CPU time rises while the process works, and never falls.
 func TestCPUSeconds(t *testing.T) {
 	began := CPUSeconds()
 	if began <= 0 {

@@ -125,7 +125,7 @@ func TestCrewFails(t *testing.T) {
 	}
 }
 
-// A stopped process can be dismissed, and goes on by itself. It is not left in the middle of a
+// A stopped process can be dismissed, and continues by itself. It is not left in the middle of a
 // write.
 func TestCrewFreezes(t *testing.T) {
 	c := newTestCrew(t)

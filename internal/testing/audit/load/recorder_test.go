@@ -50,7 +50,7 @@ func refusing(t *testing.T, code string) *httptest.Server {
 	return s
 }
 
-// The refusals of a server that may refuse old handles are counted, and the run goes on. Those of
+// The refusals of a server that may refuse old handles are counted, and the run continues. Those of
 // any other server end it.
 func TestOldHandlesRefused(t *testing.T) {
 	for _, code := range []string{"ReceiptHandleIsInvalid", "InvalidParameterValue"} {
