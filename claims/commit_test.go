@@ -112,8 +112,8 @@ func TestCompleteIn(t *testing.T) {
 	}
 }
 
-// Work that is held hears at once that a completion found the claim lost, and nothing when it was
-// the transaction's own doing.
+// Held work learns at once that a completion found the claim lost, and nothing when it was the
+// transaction's own doing.
 func TestCompleteInLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := recordstest.NewMemory()
@@ -252,7 +252,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// Work that is held hears at once what Ended found out.
+// Held work learns at once what Ended found out.
 func TestEndedTellsTheWork(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLedger(t, recordstest.NewMemory(), claims.Config{})

@@ -93,7 +93,7 @@ func TestHolderWritesUnderFaults(t *testing.T) {
 }
 
 // An end whose answer was an error stays the end when the claim is renewed behind it: the renewal
-// does not bring the claim back to life, nor does the holder hear that it lost.
+// does not bring the claim back to life, nor does the holder learn that it lost.
 func TestUncertainEndAndRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -215,7 +215,7 @@ func TestStoreThatTriesAgain(t *testing.T) {
 	})
 }
 
-// insistent is a store that sends every write twice and hears the second answer.
+// insistent is a store that sends every write twice and returns the second answer.
 type insistent struct{ records.Store }
 
 func (s insistent) Put(ctx context.Context, w records.Write) (records.Record, error) {

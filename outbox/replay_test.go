@@ -340,7 +340,7 @@ func TestReplayBesideLive_FD9(t *testing.T) {
 			t.Errorf("the record is %+v, %v", record, err)
 		}
 
-		// Without a relay it does not fill the outbox, and hears that it is cancelled.
+		// Without a relay it does not fill the outbox, and learns that it is cancelled.
 		stop()
 		replayer := r.replayer(func(c *outbox.ReplayConfig) { c.Ahead = 100; c.Source.Queues = []string{"jobs"} })
 		ended := make(chan outbox.Replay)

@@ -10,7 +10,7 @@ import (
 	"tenaq/redrive/breaker"
 )
 
-// sent is a state with so many messages on their way, each a kind of its own.
+// sent is a state with n messages on their way, each a kind of its own.
 func sent(t *testing.T, n int) (*Policy, State) {
 	t.Helper()
 	p := new(Policy)

@@ -51,7 +51,7 @@ func rigOn(t testing.TB, url string) *rig {
 	return r
 }
 
-// open opens a pool of so many connections.
+// open opens a pool of at most this number of connections.
 func (r *rig) open(most int32) *pgxpool.Pool {
 	r.Helper()
 	cfg, err := pgxpool.ParseConfig(r.url)

@@ -377,7 +377,7 @@ func (b *Broker) gathers() bool {
 // take several turns, so that none of these is long.
 const turnLarge, largeBytes = 256, 1 << 20
 
-// isMany reports whether so many requests are worth a turn that waits behind another one.
+// isMany reports whether the waiting requests are worth a turn that waits behind another one.
 func (b *Broker) isMany(waiting int) bool { return waiting >= min(b.cfg.TurnMax, turnLarge)/4 }
 
 // launch waits until one more turn may be in flight. It returns false when there is to be no turn

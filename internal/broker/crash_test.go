@@ -34,8 +34,8 @@ func crashes() int { return proof.Count(60, 400, 1_500, 30_000) }
 // crashesEach is how many times the power of one machine is cut.
 const crashesEach = 12
 
-// simulate runs simulations side by side until there were so many crashes, tells what they found,
-// and hands each to done.
+// simulate runs simulations side by side until they have had a number of crashes, reports what they
+// found, and hands each to done.
 func simulate(t *testing.T, rng *rand.Rand, crashes int, begin func() *simulation, done func(*simulation)) {
 	var seeds []uint64
 	for range (crashes + crashesEach - 1) / crashesEach {

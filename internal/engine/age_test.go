@@ -61,7 +61,7 @@ func (a *ager) sendTo(name, group string) {
 	a.apply(&engine.SendMessage{Queue: ofAger(name), Draft: engine.NewDraft(entry)})
 }
 
-// receive receives up to n messages, hides them for so many seconds, and returns their handles.
+// receive receives up to n messages, hides them for a number of seconds, and returns their handles.
 func (a *ager) receive(name string, n, seconds int64) (handles []engine.Handle) {
 	a.t.Helper()
 	op := &engine.ReceiveMessage{Queue: ofAger(name), Max: engine.Int{Value: n, Set: true}, Visibility: engine.Int{Value: seconds, Set: true}}

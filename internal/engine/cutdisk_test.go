@@ -87,8 +87,8 @@ func (d *cutDisk) Stop(bool) {
 	}
 }
 
-// clone is the disk after a power cut at this moment, with so many percent of what was not forced
-// to it.
+// clone is the disk after a power cut at this moment, which keeps a percentage of the data that was
+// not forced to it.
 func (d *cutDisk) clone(keep int, r *rand.Rand) *crashdisk.Disk {
 	return d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: r})
 }

@@ -62,7 +62,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// evenly returns what chooses n out of so many, spread evenly.
+// evenly returns a function that chooses n of a number, spread evenly.
 func evenly(n, of int, seed uint64) func(i int) bool {
 	phase := int(seed % uint64(of))
 	return func(i int) bool { return ((i+1)*n+phase)/of > (i*n+phase)/of }

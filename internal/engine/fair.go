@@ -114,9 +114,9 @@ func (e *Engine) turnFair(q *queue) {
 // endFairLooks is how many messages one step of endFair looks at.
 const endFairLooks = 1000
 
-// endFair moves the cursor of a queue that is fair to its first fresh message, at most so many
-// messages further, and reports whether it is there. Receives of a fair queue hand out fresh
-// messages in any order and leave the cursor behind. [EXT-43]
+// endFair moves the cursor of a queue that is fair to its first fresh message, by a bounded number
+// of messages, and reports whether it is there. Receives of a fair queue hand out fresh messages in
+// any order and leave the cursor behind. [EXT-43]
 func (e *Engine) endFair(q *queue) (done bool) {
 	looks := 0
 	pass := func(seq uint64) {

@@ -68,7 +68,7 @@ type Received struct {
 // Class makes it more important than a send.
 func (op *ReceiveMessage) Class() Class { return ClassReceive }
 
-// fits reports whether so many bytes of messages may be handed out.
+// fits reports whether size bytes of messages may be handed out.
 func (op *ReceiveMessage) fits(size int64) bool { return !op.Room.Set || size <= op.Room.Value }
 
 // sizeOf returns how many bytes some messages have together.

@@ -66,7 +66,7 @@ func (p pace) rate(now time.Time, n int) drainRate {
 	return r
 }
 
-// drainTime is how long so many dead letters take at a rate, if none are added; 0 if unknown.
+// drainTime is how long depth dead letters take at a rate, if none are added; 0 if unknown.
 func drainTime(depth int, r drainRate) time.Duration {
 	if r.count <= 0 {
 		return 0

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A waiting reader says when so many bytes have been read, and then reads no more.
+// A waiting reader says when a number of bytes have been read, and then reads no more.
 type waiting struct {
 	r    io.Reader
 	left int

@@ -42,7 +42,8 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// How many rows a second one relay claims and settles, 400 at a time, with so many pending.
+// BenchmarkClaimSettle measures how many rows a second one relay claims and settles, 400 at a time,
+// by the number of pending rows.
 func BenchmarkClaimSettle(b *testing.B) {
 	for _, pending := range []int{1000, 1_000_000} {
 		for _, kind := range []string{"q", "q.fifo"} {

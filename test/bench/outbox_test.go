@@ -256,7 +256,7 @@ func (d *desk) drain(b *testing.B, w way, n int) (took drain) {
 	return took
 }
 
-// wantDepth looks whether the queue has so many messages.
+// wantDepth checks that the queue has the wanted number of messages.
 func (d *desk) wantDepth(b *testing.B, want int) {
 	b.Helper()
 	const depth = types.QueueAttributeNameApproximateNumberOfMessages

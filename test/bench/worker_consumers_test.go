@@ -76,7 +76,7 @@ func newObserver(client *sqs.Client, messages int) *observer {
 	}
 }
 
-// answered counts a request that has deleted so many messages.
+// answered counts a request and the messages that it has deleted.
 func (o *observer) answered(operation string, deleted int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

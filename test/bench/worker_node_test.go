@@ -73,7 +73,7 @@ func nodeModules() (string, error) {
 	return filepath.Join(dir, "node_modules"), nil
 }
 
-// consumer is so many Consumers of sqs-consumer in the process, with handleMessage or
+// consumer is a number of Consumers of sqs-consumer in the process, with handleMessage or
 // handleMessageBatch. It has no concurrency of its own: a Consumer handles the messages of one
 // receive side by side, and then makes the next.
 func (n *node) consumer(consumers int, batch bool) consumer {

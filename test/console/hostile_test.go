@@ -194,7 +194,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: %s", forbidden, got)
 		}
 	}
-	// the rig hears of a violation, or these tests would be blind
+	// the rig notices a violation, or these tests would be blind
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		b.mu.Lock()
 		heard := strings.Join(b.complaints, "\n")

@@ -78,7 +78,7 @@ func soak() bool { return proof.Count(0, 0, 0, 1) == 1 }
 // troubleTime is how long the trouble of one world lasts.
 func troubleTime() time.Duration { return time.Duration(proof.Count(4, 15, 15, 600)) * time.Second }
 
-// newWorld makes a world with so many workers, none of which runs yet.
+// newWorld makes a world with a number of workers, none of which runs yet.
 func newWorld(t *testing.T, cfg worldConfig, workers int) *world {
 	t.Helper()
 	seed := proof.Seed(t)
@@ -219,7 +219,7 @@ const (
 	groups  = 10
 )
 
-// sendFor sends at most so many messages a second for some time. Some name the work of another one.
+// sendFor sends messages for a time, at most rate a second. Some name the work of another one.
 func (w *world) sendFor(d time.Duration, rate int) {
 	twins := cmp.Or(w.twins, 1./12)
 	var all sync.WaitGroup

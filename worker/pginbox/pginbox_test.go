@@ -184,8 +184,8 @@ func (r *rig) written(id string) (fences []int64, mails int) {
 	return fences, mails
 }
 
-// A relay that does not hear that its message was taken sends it again, under another message id.
-// The work is done once, and so is what follows from it.
+// A relay that does not learn that its message was accepted sends it again, under another message
+// id. The work is done once, and so is what follows from it.
 func TestSentTwice(t *testing.T) {
 	r := newRig(t)
 	client, sends := r.server.Client(), 0

@@ -114,7 +114,7 @@ func (r *rig) want(events ...string) {
 	}
 }
 
-// wantQueue waits until the queue holds so many messages.
+// wantQueue waits until the queue holds the wanted number of messages.
 func (r *rig) wantQueue(want string) {
 	r.t.Helper()
 	for {

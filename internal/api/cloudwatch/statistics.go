@@ -15,7 +15,7 @@ const datapointsMax = 1440
 // start. The last period counts as a whole if it begins before the end.
 type span struct{ from, to int64 } // milliseconds
 
-// span returns the time between start and end, of at most so many periods.
+// span returns the time between start and end, of at most the given number of periods.
 func (c *call) span(start, end time.Time, period, most int64) (span, error) {
 	switch {
 	case period%60 != 0:

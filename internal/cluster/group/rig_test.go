@@ -369,7 +369,7 @@ func (n *node) stop() {
 	n.close()
 }
 
-// unplug separates the program from everything but its disk: no node and no client hears of what it
+// unplug separates the program from everything but its disk: no node and no client sees what it
 // does from now on.
 func (n *node) unplug() {
 	n.mu.Lock()

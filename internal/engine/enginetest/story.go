@@ -199,8 +199,8 @@ func (t *Telling) play(steps []Step) error {
 // Close gives the store up.
 func (t *Telling) Close() { t.world.Close() }
 
-// A Point is a state of a story: so many requests were carried out, and so many parts of the next
-// one.
+// A Point is a state of a story: the number of requests that were carried out, and of parts of the
+// next one.
 type Point struct{ Requests, Parts int }
 
 // Confirmed is the point up to which everything is durable. It may be called at any time from any

@@ -46,17 +46,17 @@ type Queue struct {
 	times atomic.Pointer[times] // while the queue is watched
 }
 
-// AddSent counts a message of so many bytes.
+// AddSent counts a message, with its size in bytes.
 func (q *Queue) AddSent(bytes int64) {
 	q.Sent.Add(1)
 	q.Sizes.Observe(float64(bytes))
 	q.SizeExtremes.Observe(float64(bytes))
 }
 
-// AddFirst counts a first receive, so many milliseconds after the send.
+// AddFirst counts a first receive, ms milliseconds after the send.
 func (q *Queue) AddFirst(ms int64) { q.Waited.Observe(float64(ms) / 1000) }
 
-// AddDeleted counts a delete with the newest handle, so many milliseconds after the receive.
+// AddDeleted counts a delete with the newest handle, ms milliseconds after the receive.
 func (q *Queue) AddDeleted(ms int64) {
 	q.Deleted.Add(1)
 	q.Handled.Observe(float64(ms) / 1000)

@@ -41,7 +41,7 @@ func dlq(pairs ...string) *Examined {
 	return testQueue("orders-dlq", append([]string{"MessageRetentionPeriod", twoWeeks}, pairs...)...)
 }
 
-// measuredAt returns what was measured: so many messages at or below each bound.
+// measuredAt returns measurements: the number of messages at or below each bound.
 func measuredAt(name string, counts map[string]int, more ...sample) handlingTimes {
 	var t handlingTimes
 	samples := more

@@ -283,8 +283,8 @@ func (h *History) add(o History, prefix string, later time.Duration) {
 	}
 }
 
-// standardHistory and fifoHistory are what clients of correct queues did, in so many operations or
-// a few more.
+// standardHistory and fifoHistory are what clients of correct queues did, in the given number of
+// operations or a few more.
 
 func standardHistory(seed uint64, operations int) History {
 	m := &model{rng: rand.New(rand.NewPCG(seed, 0)), now: time.Millisecond}

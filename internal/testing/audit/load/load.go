@@ -253,8 +253,8 @@ func (l *Load) produce(ctx context.Context, rng *rand.Rand, disturbed <-chan str
 	return nil
 }
 
-// One in so many sends that were answered is repeated under its deduplication ID; one that was not
-// is repeated after this time on average.
+// One in repeats answered sends is repeated under its deduplication ID; an unanswered one is
+// repeated after this time on average.
 const (
 	repeats = 20
 	again   = 50 * time.Millisecond
