@@ -77,6 +77,9 @@ func (t *task) allowance(now int64, most int) (n int) {
 	return min(n, most)
 }
 
+// writes reports whether the task writes messages again. One that deletes makes room.
+func (t *task) writes() bool { return t.Work != TaskDelete }
+
 // spend notes that n messages have moved. After a stall, the task makes up for only part of the
 // lost time, because its rate must not become a flood. [MOVE-26]
 func (t *task) spend(n int, now int64) {
@@ -101,7 +104,7 @@ func (e *Engine) stepTask(t *task, most int, seed [16]byte) bool {
 		return end(row.TaskCancelled, "")
 	case !t.Selects && e.now >= t.Started+taskTimeMax:
 		return end(row.TaskFailed, failureTimeout)
-	case t.Work == TaskReplay && e.noHistory:
+	case t.writes() && e.noHistory: // [TASK-23]
 		t.waits = e.now + waitForDisk
 		return true
 	case !e.ready(source) || t.Selects && !e.settleDelayed(source, settleStep) ||

@@ -34,7 +34,7 @@ const (
 type task struct {
 	row.Task
 
-	waits int64 // it does nothing before this time: the disk is nearly full [REPLAY-13]
+	waits int64 // it does nothing before this time: the disk is nearly full [TASK-23]
 }
 
 // loadTasks reads the tasks that are not over.

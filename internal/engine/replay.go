@@ -22,13 +22,6 @@ const TaskReplay = row.TaskReplay
 // Why a replay fails. [REPLAY-12]
 const failureNoHistory = "HistoryRemoved"
 
-// WaitsForDisk is what a replay shows as its failure while it waits because the disk is nearly
-// full. It is no failure. [REPLAY-13]
-const WaitsForDisk = "DiskReserve"
-
-// waitForDisk is for how long a replay waits before it looks again, in milliseconds.
-const waitForDisk = 1000
-
 // checkReplay refuses a replay that cannot be, and returns where its messages go.
 func (e *Engine) checkReplay(q *queue, op *StartTask) (to QueueName, err *Error) {
 	if q.past == nil {
@@ -344,15 +337,6 @@ func (e *Engine) stepReplay(q *queue, t *task, most int, seed [16]byte) bool {
 	// In the batch of what is sent, or a crash would send it twice. [REPLAY-2]
 	e.saveTask(t)
 	return true
-}
-
-// viewTask shows a task as it is now.
-func (e *Engine) viewTask(t *task) TaskView {
-	v := t.view()
-	if e.noHistory && t.Work == TaskReplay && v.Status == row.TaskNames[row.TaskRunning] {
-		v.Failure = WaitsForDisk
-	}
-	return v
 }
 
 // replay counts what a replay would send. [REPLAY-10]

@@ -92,6 +92,22 @@ func (t *task) view() TaskView {
 	return v
 }
 
+// WaitsForDisk is what a task shows as its failure while it waits because the disk is nearly full.
+// It is no failure. [TASK-23]
+const WaitsForDisk = "DiskReserve"
+
+// waitForDisk is for how long a task waits before it looks again, in milliseconds.
+const waitForDisk = 1000
+
+// viewTask shows a task as it is now.
+func (e *Engine) viewTask(t *task) TaskView {
+	v := t.view()
+	if e.noHistory && t.writes() && v.Status == row.TaskNames[row.TaskRunning] {
+		v.Failure = WaitsForDisk
+	}
+	return v
+}
+
 // name is how /v1 names a task. No queue has a colon in its name.
 func (t *task) name() string { return t.Source.Name + ":" + strconv.FormatUint(t.Number, 10) }
 

@@ -147,7 +147,7 @@ type task struct {
 	Ended    *time.Time `json:"ended,omitempty"`
 	By       string     `json:"by,omitempty" doc:"who started it"`
 	Note     string     `json:"note,omitempty"`
-	Reason   string     `json:"reason,omitempty" doc:"why it failed; DiskReserve while a replay waits because the disk is nearly full"`
+	Reason   string     `json:"reason,omitempty" doc:"why it failed; DiskReserve while it waits because the disk is nearly full"`
 	SQS      bool       `json:"sqs,omitempty" doc:"it was started with StartMessageMoveTask"`
 
 	Order string     `json:"order,omitempty" enum:"newest" doc:"absent when it begins with the oldest message"`
