@@ -10,20 +10,73 @@ import (
 // An Action is an entry of the action log.
 type Action = row.Action
 
-// loadActions finds the latest entry of the action log.
+// An actionLog is what memory has of the action log: who made the entry at each place, and the
+// number of the latest one.
+type actionLog struct {
+	last    uint64
+	entries []loggedBy // by place, at most row.ActionsKept
+	made    map[maker]int
+}
+
+type loggedBy struct {
+	number uint64 // 0 for none
+	maker
+}
+
+type maker struct{ account, by string }
+
+// loadActions reads who made the entries of the action log.
 func (e *Engine) loadActions() {
+	e.actions = actionLog{entries: make([]loggedBy, row.ActionsKept), made: make(map[maker]int)}
 	family := row.Family(row.FamilyAction)
 	for k, v := range e.rows.store.Scan(family.Lo, family.Hi) {
-		e.actions = max(e.actions, decoded(&e.rows, "action", k, v, row.DecodeAction).Number)
+		a := decoded(&e.rows, "action", k, v, row.DecodeAction)
+		place, ok := row.ActionPlace(k)
+		if !ok {
+			e.rows.damaged("action", k)
+		}
+		e.actions.put(place, a.Number, maker{a.Account, a.By})
+		e.actions.last = max(e.actions.last, a.Number)
 	}
 }
 
-// log writes an entry of the action log, in the place of the oldest one. [TASK-16]
+func (l *actionLog) put(place, number uint64, by maker) {
+	if old := &l.entries[place]; old.number > 0 {
+		if l.made[old.maker]--; l.made[old.maker] == 0 {
+			delete(l.made, old.maker)
+		}
+	}
+	l.entries[place] = loggedBy{number, by}
+	l.made[by]++
+}
+
+// room returns the place of the next entry: one that is free, or that of the oldest entry of those
+// who made the most. So a key that may do one thing, a thousand times, removes no entry of others.
+func (l *actionLog) room() (place uint64) {
+	most, oldest := 0, uint64(0)
+	for _, n := range l.made { // order does not matter: it looks for the largest
+		most = max(most, n)
+	}
+	for i, entry := range l.entries {
+		switch {
+		case entry.number == 0:
+			return uint64(i)
+		case l.made[entry.maker] == most && (oldest == 0 || entry.number < oldest):
+			place, oldest = uint64(i), entry.number
+		}
+	}
+	return place
+}
+
+// log writes an entry of the action log. [TASK-16]
 func (e *Engine) log(account, by, name, about, text string) {
-	e.actions++
-	a := Action{Number: e.actions, At: e.now, Account: account, By: by, Name: name, About: about,
+	l := &e.actions
+	l.last++
+	a := Action{Number: l.last, At: e.now, Account: account, By: by, Name: name, About: about,
 		Text: text}
-	e.rows.set(row.ActionKey(a.Number), a.Encode(e.rows.scratch()))
+	place := l.room()
+	l.put(place, a.Number, maker{account, by})
+	e.rows.set(row.ActionKey(place), a.Encode(e.rows.scratch()))
 }
 
 // LogAction writes an entry for what an operator did elsewhere than in a command that logs itself:

@@ -137,7 +137,7 @@ type Engine struct {
 	tasks     []*task        // those that are not over, in order of their numbers
 	schedules []row.Schedule // of all queues, the next one first
 
-	actions uint64   // number of the latest entry of the action log
+	actions actionLog
 	touched []*queue // queues of this turn, in the order they were first used
 	stirred []*queue // queues that something happened to since TakeStirred
 

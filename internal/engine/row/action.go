@@ -2,8 +2,8 @@ package row
 
 import "tenaq/internal/engine/key"
 
-// ActionsKept is how many entries the action log has. An entry takes the place of the one that was
-// made 1,000 entries earlier, so the log has no front that moves away from its first key.
+// ActionsKept is how many entries the action log has. A new entry takes the place of an old one, so
+// the log has no front that moves away from its first key.
 const ActionsKept = 1000
 
 // An Action is an entry of the action log: what an operator did.
@@ -17,8 +17,13 @@ type Action struct {
 	Text    string // what else there is to say
 }
 
-func ActionKey(number uint64) []byte {
-	return key.AppendUint64([]byte{FamilyAction}, number%ActionsKept)
+// ActionKey is the key of the entry at a place, which is below ActionsKept.
+func ActionKey(place uint64) []byte { return key.AppendUint64([]byte{FamilyAction}, place) }
+
+// ActionPlace returns the place of an entry; false if there is no such place.
+func ActionPlace(k []byte) (place uint64, ok bool) {
+	place, rest, ok := key.Uint64(k[1:])
+	return place, ok && len(rest) == 0 && place < ActionsKept
 }
 
 func (a *Action) Encode(b []byte) []byte {

@@ -395,7 +395,7 @@ func samples() []sample {
 		{"schedule", schedule.Key(), schedule.Encode(nil), func(k, v []byte) (any, bool) {
 			return any2(ScheduleOf(k, v))
 		}, schedule},
-		{"action", ActionKey(action.Number), action.Encode(nil), func(_, v []byte) (any, bool) {
+		{"action", ActionKey(17), action.Encode(nil), func(_, v []byte) (any, bool) {
 			return any2(DecodeAction(v))
 		}, action},
 		{"active", ActiveKey(5), EncodeActive(nil, sampleName), func(k, v []byte) (any, bool) {

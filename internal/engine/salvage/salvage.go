@@ -360,7 +360,8 @@ func (s *salvage) documents() {
 func (s *salvage) actions() {
 	family := row.Family(row.FamilyAction)
 	for k, v := range s.store.Scan(family.Lo, family.Hi) {
-		if a, ok := row.DecodeAction(v); !ok || !bytes.Equal(k, row.ActionKey(a.Number)) {
+		_, ok := row.DecodeAction(v)
+		if _, placed := row.ActionPlace(k); !ok || !placed {
 			s.delete(bytes.Clone(k))
 		}
 	}

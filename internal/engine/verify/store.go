@@ -281,8 +281,8 @@ func (a *run) actions() {
 		}
 		a.canonical(row.QueueName{}, k, v, action.Encode(nil))
 		a.past(row.QueueName{}, k, "the time of the action", action.At)
-		if !bytes.Equal(k, row.ActionKey(action.Number)) {
-			a.report(row.QueueName{}, k, "it is the action %d, which has another key",
+		if _, ok := row.ActionPlace(k); !ok {
+			a.report(row.QueueName{}, k, "the action %d is at no place that there is",
 				action.Number)
 		}
 	}
