@@ -182,7 +182,7 @@ func TestDo(t *testing.T) {
 		part               string
 	}{
 		{"CreateQueue", "application/json", `{"QueueName":"orders"}`, 200, `"QueueUrl":"` + s.URL() + `/000000000000/orders"`},
-		{"SendMessage", "application/json", `{"QueueUrl":"orders","MessageBody":"x"}`, 200, `"MD5OfMessageBody"`},
+		{"SendMessage", "application/json", `{"QueueUrl":"orders","QueueName":"forged","queueurl":"forged","MessageBody":"x"}`, 200, `"MD5OfMessageBody"`},
 		{"TagQueue", "application/json; charset=utf-8", `{"QueueUrl":"orders","Tags":{"team":"a"}}`, 200, "{}"},
 		{"TagQueue", "application/json", `{"QueueUrl":"orders","Tags":{"tenaq:rate":"x"}}`, 400, "tenaq:rate"},
 		{"SetQueueAttributes", "application/json", `{"QueueUrl":"` + s.URL() + `/000000000000/orders","Attributes":{"DelaySeconds":"1"}}`, 200, "{}"},
@@ -215,8 +215,8 @@ func TestDo(t *testing.T) {
 			t.Errorf("the action log has no %s: %s", entry, log)
 		}
 	}
-	if strings.Count(log, `"action"`) != 7 {
-		t.Errorf("the action log has refusals: %s", log)
+	if strings.Count(log, `"action"`) != 7 || strings.Contains(log, "forged") {
+		t.Errorf("the action log has refusals, or what was forged: %s", log)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestDoRights(t *testing.T) {
 		}
 	}
 	if _, log := as("TQALL001", "GET", "/v1/actions", ""); strings.Count(log, `"about":"orders"`) != 1 {
-		t.Errorf("the action log has refusals: %s", log)
+		t.Errorf("the action log has refusals, or what was forged: %s", log)
 	}
 	for i, action := range actions {
 		if status, text := as(fmt.Sprintf("TQONLY%02d", i), "POST", "/v1/do/"+action, orders); status == 403 {

@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -33,19 +32,29 @@ func (c *call) doAction(in doIn) (json.RawMessage, error) {
 	if len(answer) == 0 {
 		answer = []byte("{}")
 	}
-	about, text := aboutDo(c.body, answer)
-	return answer, c.logAs(in.Action, about, text)
+	about, text := aboutDo(in.Action, c.body, answer)
+	c.logAs(in.Action, about, text)
+	return answer, nil
 }
 
-// aboutDo says what an action was about. Bodies, attributes and tags are left out. [TASK-16]
-func aboutDo(body, answer []byte) (about, text string) {
-	var asked struct{ QueueURL, QueueName string }
-	var did struct{ MessageID string }
+// aboutDo says what an action was about, from the members that it reads. Their names have one
+// spelling. Bodies, attributes and tags are left out. [TASK-16]
+func aboutDo(action string, body, answer []byte) (about, text string) {
+	var asked, did map[string]json.RawMessage
 	_ = json.Unmarshal(body, &asked) // the action has been carried out
 	_ = json.Unmarshal(answer, &did)
-	about = cmp.Or(asked.QueueName, asked.QueueURL[strings.LastIndex(asked.QueueURL, "/")+1:])
-	if did.MessageID != "" {
-		text = "message " + did.MessageID
+	member := func(of map[string]json.RawMessage, name string) (value string) {
+		_ = json.Unmarshal(of[name], &value)
+		return value
+	}
+	if action == "CreateQueue" {
+		about = member(asked, "QueueName")
+	} else {
+		url := member(asked, "QueueUrl")
+		about = url[strings.LastIndex(url, "/")+1:]
+	}
+	if id := member(did, "MessageId"); id != "" {
+		text = "message " + id
 	}
 	return about, text
 }

@@ -200,13 +200,18 @@ func (c *call) authorize() error {
 }
 
 // log notes in the action log what the caller has done. [TASK-16]
-func (c *call) log(about, text string) error { return c.logAs(c.route.action, about, text) }
+func (c *call) log(about, text string) { c.logAs(c.route.action, about, text) }
 
-func (c *call) logAs(name, about, text string) error {
+// logAs does not fail what has been done: its sender would repeat it.
+func (c *call) logAs(name, about, text string) {
 	const most = 300 // bytes of each text
 	cut := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
-	return c.do(&engine.LogAction{Account: c.principal.Account(), By: c.by(), Name: name,
-		About: cut(about), Text: cut(text)})
+	entry := &engine.LogAction{Account: c.principal.Account(), By: c.by(), Name: name,
+		About: cut(about), Text: cut(text)}
+	if err := c.do(entry); err != nil {
+		c.cfg.Logger.Warn("an action has no entry in the action log", "error", err,
+			"by", entry.By, "action", entry.Name, "about", entry.About, "text", entry.Text)
+	}
 }
 
 // queue is a queue of the caller's account.

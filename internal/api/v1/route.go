@@ -64,7 +64,7 @@ func does[In, Out any](serve func(c *call, in In) (Out, error)) operation {
 		out, err := serve(c, in)
 		if err == nil && c.route.logs != nil {
 			about, text := c.route.logs(c, in)
-			err = c.log(about, text)
+			c.log(about, text)
 		}
 		return out, err
 	}}
