@@ -252,7 +252,7 @@ func TestMinutes(t *testing.T) {
 	}
 	b.judged("overview-minutes")
 	b.goTo("#/q/orders")
-	for chart := range 2 {
+	for chart := range 3 {
 		from := fmt.Sprintf(begin, chart)
 		b.until("the chart has its lines", from+" > 0")
 		if got := eval[float64](b, from); got < 0.3 {
@@ -262,7 +262,7 @@ func TestMinutes(t *testing.T) {
 	b.click("summary", "The numbers as a table")
 	// what is sent now is 0, so it is a minute that has them
 	b.until("the table has the minutes", `[...document.querySelectorAll(".numbers tbody tr")].some((r) => Number(r.cells[1].innerText) > 0 && r.cells[4].innerText === "20")`)
-	b.until("the table has the gap", `[...document.querySelectorAll(".numbers tbody tr")].at(-1).innerText.match(/–/g).length === 6`)
+	b.until("the table has the gap", `[...document.querySelectorAll(".numbers tbody tr")].at(-1).innerText.match(/–/g)?.length === 7`)
 	b.judged("queue-minutes")
 	for last, rows := range map[string]int{"24h": 288, "6h": 360} {
 		eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector(".filters select"); s.value = %q; return s.dispatchEvent(new Event("change", {bubbles: true})) })()`, last))
@@ -286,7 +286,7 @@ func TestMinutes(t *testing.T) {
 	if _, err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const mark = `document.querySelectorAll(".plot canvas").length === 2 && (([line, mark]) => mark.length && mark.at(-1) - mark[0] < 4 && line.some((x) => x > mark.at(-1)) && %[1]s)(` + marked + `)`
+	const mark = `document.querySelectorAll(".plot canvas").length === 3 && (([line, mark]) => mark.length && mark.at(-1) - mark[0] < 4 && line.some((x) => x > mark.at(-1)) && %[1]s)(` + marked + `)`
 	for chart := range 2 {
 		b.until("the chart has a line, a gap with a mark, and a line", fmt.Sprintf(mark, `line.some((x) => x < mark[0]) && !line.some((x) => mark[0] - 4 < x && x < mark.at(-1) + 4)`, chart))
 	}
@@ -299,7 +299,7 @@ func TestMinutes(t *testing.T) {
 	}
 	var series struct{ Since time.Time }
 	s.ask("/v1/series?queues=orders", nil, &series)
-	b.until("the table has minutes since the restart, and a gap before", fmt.Sprintf(`((of) => of(true).some((r) => !r.innerText.includes("–")) && of(false).length > 1 && of(false).every((r) => r.innerText.match(/–/g)?.length === 6))(
+	b.until("the table has minutes since the restart, and a gap before", fmt.Sprintf(`((of) => of(true).some((r) => !r.innerText.includes("–")) && of(false).length > 1 && of(false).every((r) => r.innerText.match(/–/g)?.length === 7))(
 		(after) => [...document.querySelectorAll(".numbers tbody tr")].slice(10).filter((r) => (Date.parse(r.querySelector("time").dateTime) > %d) === after))`, series.Since.UnixMilli()))
 
 	if os.Getenv("TENAQ_SCREENSHOTS") != "" { // half a minute of a shop, for the README

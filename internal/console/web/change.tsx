@@ -2,11 +2,12 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, Kind, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, Filter, Kind, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
 import { CommandList, inRecords, same, v, type Command, type Same, type Word } from "./commands";
 import { age, bytes, count, plain, plural } from "./format";
+import { indent } from "./json";
 import { T } from "./parts";
 import { epoch, go, link } from "./state";
 
@@ -235,14 +236,14 @@ const verbs: Record<Verb, { title: string; label: string; command(...words: Word
   delete: { title: "Delete", label: "Delete", command: (...words) => same("delete", "Delete", "tenaq", "dead", "delete", ...words), says: "The messages are deleted permanently." },
 };
 
-// Selected carries out a task on the messages of a kind, or on all: first it counts them. A task takes
-// at most as many as were counted. [CONSOLE-16]
-export function Selected({ queue, kind, what, verb, parking }: { queue: string; kind?: string; what: string; verb: Verb; parking: string }) {
+// Selected carries out a task on the messages that a filter finds: first it counts them. A task takes at
+// most as many as were counted. Flags select the same in a command. [CONSOLE-16]
+export function Selected({ queue, filter, flags: selected, what, verb, parking }: { queue: string; filter: Filter; flags: Word[]; what: string; verb: Verb; parking: string }) {
   const { title, label, says } = verbs[verb];
   const [to, setTo] = useState(verb === "park" ? parking : ""), [rate, setRate] = useState(verb === "redrive" ? "10" : ""), [note, setNote] = useState(""), [text, type] = useState("");
   const [got, set] = useState<TaskCount | null>(null), [error, fail] = useState("");
   const stop = useRef(false);
-  const needs = verb === "move" || verb === "park", filter = kind === undefined ? {} : { kind };
+  const needs = verb === "move" || verb === "park";
   const dry = async (before: TaskCount | null) => {
     fail("");
     try {
@@ -268,7 +269,7 @@ export function Selected({ queue, kind, what, verb, parking }: { queue: string; 
       ...(verb === "delete" ? { confirm: n } : {}), ...(note ? { note } : {}) });
     go(link(["tasks", t.id]));
   };
-  const flags: Word[] = [...(kind === undefined ? [] : ["--kind", v(kind)]), ...(n ? ["--limit", String(n)] : []), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
+  const flags: Word[] = [...selected, ...(n ? ["--limit", String(n)] : []), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
     ...(verb === "delete" ? ["--confirm", String(n)] : []), ...(note ? ["--note", v(note)] : []), "--yes"];
   return <Act title={`${title}: ${what}`} label={n ? `${label} ${plural(n, "message")}` : label} danger={verb === "delete"} act={start}
     ready={n > 0 && (!needs || to !== "") && (verb !== "delete" || text === String(n))}
@@ -325,6 +326,19 @@ export function Edit({ queue, id }: { queue: string; id: string }) {
   return <Editor m={m} queue={queue} />;
 }
 
+const linesOf = (text: string) => (indent(text)?.map((p) => p.text).join("") ?? text).split("\n");
+
+// Changed shows the lines that an edit changes, of JSON as if it were indented.
+function Changed({ was, body }: { was: string; body: string }) {
+  const a = linesOf(was), b = linesOf(body), most = Math.min(a.length, b.length);
+  let from = 0, end = 0;
+  while (from < most && a[from] === b[from]) from++;
+  while (end < most - from && a.at(-1 - end) === b.at(-1 - end)) end++;
+  const part = (of: string[], mark: string) => of.slice(from, of.length - end).slice(0, 40).map((l) => mark + plain(l)).join("\n");
+  return <div class="field"><span>What changes in the body</span>{from + end === a.length && a.length === b.length ? <span class="dim">only white space</span>
+    : <pre class="diff"><del>{part(a, "− ")}</del><ins>{part(b, "+ ")}</ins></pre>}</div>;
+}
+
 function Editor({ m, queue }: { m: Message; queue: string }) {
   const was = m.body ?? "";
   const [body, setBody] = useState(was), [rows, setRows] = useState(rowsOf(m.attributes)), [to, setTo] = useState("");
@@ -342,7 +356,7 @@ function Editor({ m, queue }: { m: Message; queue: string }) {
   return <Act title={`Edit and send ${m.messageId.slice(0, 8)}`} label="Replace and send" ready={!m.bodyCut && (changed || to !== "")} act={send} same={same("edit", "Send the corrected message in its place", ...words)}>
     <p>The server removes the original and sends the new message in one step. The new message has the same lineage, and goes {to ? <Fragment>to <b><T text={to} /></b></Fragment> : "back to where the original came from"}.</p>
     {m.bodyCut && <p class="problem">The body is too large to edit here: use the command with --body-file.</p>}
-    <Body value={body} set={setBody} was={was} /><Attributes rows={rows} set={setRows} />
+    <Body value={body} set={setBody} was={was} />{body !== was && <Changed was={was} body={body} />}<Attributes rows={rows} set={setRows} />
     <div class="grid"><Input name="Queue" value={to} set={setTo} hint="where it came from" /></div>
     {!changed && <p class="dim">You have not changed anything yet.</p>}
   </Act>;

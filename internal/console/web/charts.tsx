@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { QueueSeries, SeriesList, Tick } from "./api.gen";
 import { useGet } from "./api";
 import type { Line } from "./chart";
-import { count, rate } from "./format";
+import { age, count, rate } from "./format";
 import { points, polling, restarts, type Point } from "./live";
 import { Choice, Time } from "./parts";
 import { change, has, route, scheme, zone } from "./state";
@@ -14,6 +14,7 @@ type Value = (queue: Tick["queues"][string]) => number | undefined;
 interface Shown extends Line {
   value: Value;
   past: keyof QueueSeries;
+  text?(n: number): string; // of milliseconds, which the chart has in seconds
 }
 
 const rates: Shown[] = [
@@ -26,7 +27,9 @@ const depths: Shown[] = [
   { name: "in flight", color: "--c2", dash: [6, 3], value: (q) => q.depth?.inFlight, past: "inFlight" },
   { name: "delayed", color: "--c3", dash: [2, 3], value: (q) => q.depth?.delayed, past: "delayed" },
 ];
-const all = [...rates, ...depths];
+const ages: Shown[] = [{ name: "oldest", color: "--c1", value: (q) => q.depth?.oldestAgeMs, past: "oldestAgeMs", text: age }];
+const all = [...rates, ...depths, ...ages];
+const plotted = (l: Shown, n: number | null | undefined) => (n == null ? null : l.text ? n / 1000 : n);
 
 // live are the points since the first tick.
 function live(): Point[] {
@@ -58,9 +61,9 @@ function Chart({ title, lines, queue, past }: { title: string; lines: Shown[]; q
   const data = () => {
     const ticks = live(), minutes = ends(past);
     return [[...minutes, ...ticks.map((p) => p.at)].map((ms) => ms / 1000), ...lines.map((l) => [
-      ...minutes.map((_, i) => valueOf(past!, queue, l, i)), ...ticks.map((p) => {
+      ...minutes.map((_, i) => plotted(l, valueOf(past!, queue, l, i))), ...ticks.map((p) => {
         const q = p.tick?.queues[queue];
-        return (q && l.value(q)) ?? null;
+        return plotted(l, q && l.value(q));
       })])];
   };
   useEffect(() => {
@@ -81,7 +84,7 @@ function Chart({ title, lines, queue, past }: { title: string; lines: Shown[]; q
   const last = polling.value ? undefined : now.findLast((p) => p.tick)?.tick?.queues[queue];
   return <figure class="chart">
     <figcaption>{title}<span class="legend">{lines.map((l) => <span key={l.name} class={"key " + l.color.slice(2)}>
-      {l.name} <b>{last && l.value(last) !== undefined ? count(l.value(last)!) : "–"}</b></span>)}</span></figcaption>
+      {l.name} <b>{last && l.value(last) !== undefined ? (l.text ?? count)(l.value(last)!) : "–"}</b></span>)}</span></figcaption>
     {failed ? <p class="dim">The chart could not be loaded. Reload the page to see it.</p> : <div ref={into} class="plot" aria-hidden="true" />}
   </figure>;
 }
@@ -97,20 +100,24 @@ export function Charts({ queue }: { queue: string }) {
     {all.map((l) => <td key={l.name} data-name={l.name} class="number">{cell(l)}</td>)}</tr>;
   const minute = (l: Shown, i: number) => {
     const n = valueOf(past!, queue, l, i);
-    return n === null ? "–" : l.past.endsWith("PerS") ? rate(n) : count(n);
+    return n === null ? "–" : l.text ? l.text(n) : l.past.endsWith("PerS") ? rate(n) : count(n);
   };
   return <Fragment>
     {kept && <div class="filters"><Choice name="Charts of" value={last} values={spans} set={(v) => change({ last: v === "1h" ? undefined : v })} /></div>}
     <div class="charts">
       <Chart title="Messages per second" lines={rates} queue={queue} past={past} />
       <Chart title="Where messages are" lines={depths} queue={queue} past={past} />
+      <Chart title="Age in seconds" lines={ages} queue={queue} past={past} />
     </div>
     <details class="numbers" onToggle={(e) => show(e.currentTarget.open)}><summary>The numbers as a table</summary>
       {open && <table class="list"><caption class="hidden">The last ten seconds, and the minutes before</caption>
         <thead><tr><th scope="col">Time</th>{all.map((l) => <th key={l.name} scope="col" class="number">{l.name}</th>)}</tr></thead>
-        <tbody>{ticks.slice(-10).reverse().map((p) => row(p.at, (l) => l.value(p.tick!.queues[queue]) ?? "–"))}
+        <tbody>{ticks.slice(-10).reverse().map((p) => row(p.at, (l) => {
+          const n = l.value(p.tick!.queues[queue]);
+          return n === undefined ? "–" : l.text ? l.text(n) : n;
+        }))}
           {ends(past).map((at, i) => row(at, (l) => minute(l, i))).reverse()}</tbody>
       </table>}</details>
-    <p class="dim small">{kept && <Fragment>Rates are averages over {last === "24h" ? "five minutes" : "a minute"}; the other lines show the highest count in that time. </Fragment>}The last five minutes of this page are live, second by second. A line has a gap where the server has no data. A dashed line marks when the server started.</p>
+    <p class="dim small">{kept && <Fragment>Rates are averages over {last === "24h" ? "five minutes" : "a minute"}; the other lines show the highest number in that time. </Fragment>}The last five minutes of this page are live, second by second. A line has a gap where the server has no data. A dashed line marks when the server started.</p>
   </Fragment>;
 }

@@ -1,15 +1,15 @@
 // Dead letters grouped by why they failed, and all queues that have some.
 
 import { Fragment, h } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Kind, Queue, QueueList, ReasonList, Redriver } from "../api.gen";
 import { ask } from "../act";
 import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v } from "../commands";
 import { both, count, plain, plural } from "../format";
 import { Age, Badge, Empty, MessageLink, More, T, Table, Time, useTitle, Wait } from "../parts";
-import { can, epoch, has, link } from "../state";
-import { editing } from "./message";
+import { can, change, epoch, has, link, route } from "../state";
+import { parkingOf, Triage } from "../triage";
 
 export function DeadQueues() {
   useTitle("Dead letters");
@@ -50,23 +50,40 @@ interface Grouped {
   next?: string;
 }
 
+// groupedMax is how many messages are grouped without being asked.
+const groupedMax = 100_000;
+
 export function Dead({ queue }: { queue: string }) {
   const [got, set] = useState<Grouped | null>(null);
   const [error, fail] = useState<Failed | null>(null);
   const [busy, setBusy] = useState(false);
-  const [open, show] = useState("");
-  const load = async (before: Grouped) => {
+  const walk = useRef<AbortController | null>(null);
+  const open = route.value.query.get("kind") ?? ""; // a link to a kind opens it
+  // Groups a thousand messages after another, with pauses in which a busy server does other work. What is
+  // shown stays until as many are grouped again.
+  const load = async (all: Grouped, shown: number) => {
+    walk.current?.abort();
+    const { signal } = (walk.current = new AbortController());
+    const most = all.grouped + groupedMax;
     setBusy(true);
     try {
-      const r = await get<ReasonList>(`/queues/${encodeURIComponent(queue)}/reasons`, { limit: 1000, after: before.next });
-      set({ kinds: add(before.kinds, r.kinds.filter((k) => k !== null)), grouped: before.grouped + r.grouped, next: r.next });
-      fail(null);
+      do {
+        const asked = performance.now();
+        const r = await get<ReasonList>(`/queues/${encodeURIComponent(queue)}/reasons`, { limit: 1000, after: all.next }, signal);
+        all = { kinds: add(all.kinds, r.kinds.filter((k) => k !== null)), grouped: all.grouped + r.grouped, next: r.next };
+        if (!all.next || all.grouped >= Math.min(shown, most)) set(all);
+        fail(null);
+        if (all.next) await new Promise((go) => setTimeout(go, 6 * (performance.now() - asked)));
+      } while (all.next && all.grouped < most && !signal.aborted);
     } catch (e) {
-      if (e instanceof Failed) fail(e);
+      if (!signal.aborted && e instanceof Failed) fail(e);
     }
-    setBusy(false);
+    if (walk.current?.signal === signal) setBusy(false);
   };
-  useEffect(() => void load({ kinds: [], grouped: 0 }), [queue, epoch.value]);
+  useEffect(() => {
+    void load({ kinds: [], grouped: 0 }, got?.grouped ?? 0);
+    return () => walk.current?.abort();
+  }, [queue, epoch.value]);
   useCommands([
     cmd("Group the messages by their reason", "tenaq", "dead", "list", v(queue)),
     cmd("Send messages back to where they came from", "tenaq", "dead", "redrive", v(queue), "--text", "timeout"),
@@ -81,9 +98,9 @@ export function Dead({ queue }: { queue: string }) {
     {got && got.grouped > 0 && <Fragment>
       <p class="lead">{plural(got.kinds.length, "kind")} of failure in {got.next ? "the first " : "all "}{plural(got.grouped, "message")}.
         Messages whose reasons differ only in ids, numbers and times are of one kind.</p>
-      <Triage queue={queue} what={`all of ${queue}`} />
+      <Triage queue={queue} what={`all of ${queue}`} those="all" />
       <ul class="kinds">{got.kinds.map((k) => <li key={k.kind} class="kind">
-        <button type="button" data-row class="kindhead" aria-expanded={open === k.kind} onClick={() => show(open === k.kind ? "" : k.kind)}>
+        <button type="button" data-row class="kindhead" aria-expanded={open === k.kind} onClick={() => change({ kind: open === k.kind ? undefined : k.kind })}>
           <b class="number">{count(k.count)}</b>
           <span class="why">{k.reason ? <T text={k.reason} /> : "(no reason known)"}</span>
           <span class="dim"><Time at={k.first} /> to <Time at={k.last} /> · {k.receives.min === k.receives.max ? plural(k.receives.min, "receive") : `${k.receives.min} to ${k.receives.max} receives`}{k.holding ? ` · ${count(k.holding)} hold their groups` : ""}</span>
@@ -94,7 +111,7 @@ export function Dead({ queue }: { queue: string }) {
             {!k.sample.reason && "A message: "}<MessageLink id={k.sample.messageId} /> · kind <code>{k.kind}</code></p>
           {(k.note || can("tenaq:NoteReason")) && <p class="bar">{k.note && <span>Note by <T text={k.note.by} />, <Time at={k.note.at} /></span>}
             {can("tenaq:NoteReason") && <button type="button" class="small" onClick={() => void ask((c) => <c.Note queue={queue} kind={k} />)}>Note…</button>}</p>}
-          <Triage queue={queue} kind={k.kind} what={k.reason || "no reason known"} sample={k.sample.messageId} />
+          <Triage queue={queue} filter={{ kind: k.kind }} what={k.reason || "no reason known"} sample={k.sample.messageId} primary />
           <CommandList list={[
             cmd("Send them back to where they came from", "tenaq", "dead", "redrive", v(queue), "--kind", k.kind),
             cmd("Park them in another queue", "tenaq", "dead", "park", v(queue), "--to", v(parkingOf(queue)), "--kind", k.kind),
@@ -102,7 +119,8 @@ export function Dead({ queue }: { queue: string }) {
             cmd("Correct one of them", "tenaq", "dead", "edit", v(queue), k.sample.messageId, "--body-file", "fixed.json"),
           ]} /></div>}
       </li>)}</ul>
-      {got.next && <More ask={() => void load(got)} busy={busy}>Group more messages</More>}
+      {busy && got.next ? <p class="dim">Grouping more messages… <button type="button" class="small" onClick={() => { walk.current?.abort(); setBusy(false); }}>Stop</button></p>
+        : got.next && <More ask={() => void load(got, 0)}>Group more messages</More>}
     </Fragment>}
   </Fragment>;
 }
@@ -114,23 +132,4 @@ function Redriven({ queue }: { queue: string }) {
   const state = r.state?.breaker.state;
   return <p><a href={link(["redrivers", queue])}>Redriver</a>: {state ? <Fragment>breaker <Badge kind={state === "OPEN" ? "bad" : state === "CLOSED" ? "good" : "busy"}>{state.toLowerCase().replace("_", " ")}</Badge>, {count(r.state!.onTheWay)} on the way</Fragment>
     : <Badge kind="bad">its state cannot be read</Badge>}{r.paused && <Fragment>, paused: <T text={r.paused} /></Fragment>}</p>;
-}
-
-const parkingOf = (queue: string) => queue.replace(/(-dlq)?(\.fifo)?$/, "-parking$2");
-
-// Triage is what may be done with the messages of a kind, or with all of them. [CONSOLE-15]
-function Triage({ queue, kind, what, sample }: { queue: string; kind?: string; what: string; sample?: string }) {
-  const taking = ["tenaq:ManageTasks", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage"], moving = [...taking, "sqs:SendMessage"];
-  const parking = parkingOf(queue);
-  const go = (verb: "redrive" | "move" | "park" | "delete") => void ask((c) => <c.Selected queue={queue} kind={kind} what={what} verb={verb} parking={parking} />);
-  const of = kind === undefined ? " all" : "";
-  if (!can(...taking)) return null;
-  return <div class="acts triage">
-    {can(...moving) && <Fragment>
-      <button type="button" class={kind === undefined ? "small" : "small primary"} onClick={() => go("redrive")}>Send{of} back…</button>
-      <button type="button" class="small" onClick={() => go("park")}>Park{of}…</button>
-      <button type="button" class="small" onClick={() => go("move")}>Move{of} to…</button></Fragment>}
-    {sample && can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={queue} id={sample} />)}>Edit and send one…</button>}
-    <span class="apart"><button type="button" class="small danger" onClick={() => go("delete")}>Delete{of}…</button></span>
-  </div>;
 }

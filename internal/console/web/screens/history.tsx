@@ -87,7 +87,7 @@ function Ended({ o }: { o: Outcome }) {
       </ol>
       {o.reason && <section><h3>Why it failed</h3><p class="why"><T text={o.reason} /></p></section>}
       {o.story && o.story.length > 0 && <Story story={o.story} />}
-      <Body text={o.body ?? ""} cut={o.bodyCut ?? false} size={o.size} />
-      <Attributes of={o.attributes} />
+      <Body text={o.body ?? ""} cut={o.bodyCut ?? false} size={o.size} id={o.messageId} />
+      <Attributes of={o.attributes} id={o.messageId} />
     </article></aside>;
 }

@@ -10,6 +10,7 @@ import { age, bytes, count, plain, plural } from "../format";
 import { hex, indent } from "../json";
 import { Badge, Copy, Empty, Fact, QueueLink, State, T, Table, Time, useTitle, Wait } from "../parts";
 import { can, link, route } from "../state";
+import { Triage } from "../triage";
 
 // MessagePage finds a message by its id or that of its lineage, in whichever queue it is.
 export function MessagePage() {
@@ -43,8 +44,6 @@ function Gone({ id, text }: { id: string; text: string }) {
 }
 
 type Shown = Message & { queue?: string };
-
-export const editing = ["tenaq:ReplaceMessage", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"];
 
 export function commandsOf(m: Shown): Command[] {
   return [
@@ -85,17 +84,16 @@ export function MessageView({ m, showAll }: { m: Shown; showAll(): void }) {
     <header><State state={m.state} /><span class="mono id">{m.messageId}</span>
       <Copy text={m.messageId} what="the message id" />
       <a class="small" href={link(["m", m.messageId])}>Link to this message</a><a class="small" href={link(["trace", m.key ?? m.lineageId])}>Life of this work</a></header>
-    {m.queue && <div class="acts">
+    {m.queue && <Triage queue={m.queue} filter={{ id: m.messageId }} what={`message ${m.messageId.slice(0, 8)}`} those="it" sample={m.messageId}>
       {can("sqs:SendMessage") && !m.bodyCut && <button type="button" class="small" onClick={() => void ask((c) => <c.Send queue={m.queue!} fifo={m.groupId !== undefined && m.queue!.endsWith(".fifo")} like={m} />)}>Send like this…</button>}
-      {can(...editing) && <button type="button" class="small" onClick={() => void ask((c) => <c.Edit queue={m.queue!} id={m.messageId} />)}>Edit and send…</button>}
-    </div>}
-    <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} whole={() => wholeBody(m.messageId)} />
+    </Triage>}
+    <Body text={m.body ?? ""} cut={m.bodyCut ?? false} size={m.size} showAll={showAll} whole={() => wholeBody(m.messageId)} id={m.messageId} />
     <Elsewhere m={m} />
     {m.reason && <section><h3>Why it failed</h3>
       <p class="why"><T text={m.reason} /></p>
-      {m.kind && m.queue && <p class="dim">Kind <code>{m.kind}</code>. <a href={link(["q", m.queue, "dead"])}>Others that failed for this reason</a></p>}</section>}
-    {m.story && m.story.length > 0 && <Story story={m.story} />}
-    <Attributes of={m.attributes} />
+      {m.kind && m.queue && <p class="dim">Kind <code>{m.kind}</code>. <a href={link(["q", m.queue, "dead"], { kind: m.kind })}>Others that failed for this reason</a></p>}</section>}
+    {m.story && m.story.length > 0 ? <Story story={m.story} /> : !m.reason && (m.receiveCount > 1 || m.deadLetterSource) && <p class="dim">No worker has said why it failed.</p>}
+    <Attributes of={m.attributes} id={m.messageId} />
     <section><h3>Timeline</h3><Timeline m={m} /></section>
     <section><h3>Facts</h3><dl class="facts">
       {m.queue && <Fact name="Queue"><QueueLink name={m.queue} /></Fact>}
@@ -145,29 +143,48 @@ export function Story({ story }: { story: Attempt[] }) {
   ]} /></section>;
 }
 
-export function Attributes({ of }: { of?: Record<string, Attribute> }) {
+// Save hands over a file with bytes, or with what it reads first.
+function Save({ of, name, what }: { of: BlobPart | (() => Promise<BlobPart>); name: string; what: string }) {
+  const [failed, fail] = useState(false);
+  const save = async () => {
+    try {
+      const a = document.createElement("a");
+      a.href = URL.createObjectURL(new Blob([typeof of === "function" ? await of() : of], { type: "application/octet-stream" }));
+      a.download = name;
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(a.href), 60_000);
+      fail(false);
+    } catch {
+      fail(true);
+    }
+  };
+  return <button type="button" class="small" onClick={save} aria-label={`Download ${what}`}>{failed ? "Not downloaded" : "Download"}</button>;
+}
+
+const bytesIn = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+
+export function Attributes({ of, id }: { of?: Record<string, Attribute>; id: string }) {
   const all = Object.entries(of ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
   if (all.length === 0) return null;
   return <section><h3>Message attributes</h3><Table name="Message attributes" rows={all} id={([name]) => name} columns={[
     { name: "Name", cell: ([name]) => <T text={name} /> },
     { name: "Type", cell: ([, a]) => <T text={a.type} /> },
-    { name: "Value", wide: true, cell: ([, a]) => a.base64 !== undefined
-      ? <code class="value">{bytesOf(a.base64)}</code> : <span class="value"><T text={a.value ?? ""} /></span> },
+    { name: "Value", wide: true, cell: ([name, a]) => a.base64 !== undefined
+      ? <Fragment><code class="value">{hexOf(bytesIn(a.base64))}</code> <Save of={bytesIn(a.base64)} name={`${id}-${name}`} what={`attribute ${plain(name)}`} /></Fragment> : <span class="value"><T text={a.value ?? ""} /></span> },
   ]} /></section>;
 }
 
-// bytesOf shows bytes in hexadecimal, the first 256.
-function bytesOf(base64: string): string {
-  const raw = atob(base64);
-  const shown = [...raw.slice(0, 256)].map((c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(" ");
+// hexOf shows bytes in hexadecimal, the first 256.
+function hexOf(raw: Uint8Array): string {
+  const shown = [...raw.slice(0, 256)].map((c) => c.toString(16).padStart(2, "0")).join(" ");
   return raw.length > 256 ? `${shown} … ${bytes(raw.length)}` : shown;
 }
 
 type View = "json" | "text" | "hex";
 
 // Body shows a body as JSON if it is some, and else as text. Its bytes are never changed, and the whole
-// of it is copied, or the button says otherwise. [CONSOLE-6]
-export function Body({ text, cut, size, showAll, whole }: { text: string; cut: boolean; size: number; showAll?(): void; whole?(): Promise<string> }) {
+// of it is copied or downloaded, or the button says otherwise. [CONSOLE-6]
+export function Body({ text, cut, size, showAll, whole, id }: { text: string; cut: boolean; size: number; showAll?(): void; whole?(): Promise<string>; id: string }) {
   const pieces = cut ? null : indent(text);
   const [chosen, choose] = useState<View | "">("");
   const view = chosen || (pieces ? "json" : "text");
@@ -175,7 +192,7 @@ export function Body({ text, cut, size, showAll, whole }: { text: string; cut: b
   return <section class="body"><div class="bar"><h3>Body</h3>
     <span class="choices" role="group" aria-label="How to show the body">{views.map(([v, label]) =>
       <button key={v} type="button" class="small" aria-pressed={view === v} onClick={() => choose(v)}>{label}</button>)}</span>
-    {cut && !whole ? <Copy text={text} what="the beginning of the body" label="Copy the beginning" /> : <Copy text={cut ? whole! : text} what="the body" />}<span class="dim">{bytes(size)}</span></div>
+    {cut && !whole ? <Copy text={text} what="the beginning of the body" label="Copy the beginning" /> : <Fragment><Copy text={cut ? whole! : text} what="the body" /><Save of={cut ? whole! : text} name={`${id}.${pieces ? "json" : "txt"}`} what="the body" /></Fragment>}<span class="dim">{bytes(size)}</span></div>
     <pre tabIndex={0} aria-label="Body">{text === "" ? <span class="dim">(no body)</span>
       : view === "json" && pieces ? pieces.map((p, i) => <span key={i} class={"j-" + p.kind}>{plain(p.text)}</span>)
         : view === "hex" ? hex(text) : plain(text)}</pre>

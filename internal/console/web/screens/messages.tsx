@@ -2,12 +2,13 @@
 
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Message, MessageList, TaskCount } from "../api.gen";
+import type { Filter, Message, MessageList, TaskCount } from "../api.gen";
 import { countOf, Failed, get, useLatest, useWalk } from "../api";
 import { cmd, useCommands, v } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { Choice, Empty, Field, MessageLink, More, say, State, T, Table, Time } from "../parts";
 import { change, epoch, link, route } from "../state";
+import { Triage } from "../triage";
 import { MessageView } from "./message";
 
 const page = 50, preview = 200;
@@ -15,6 +16,11 @@ const page = 50, preview = 200;
 export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean; holds: number }) {
   const q = route.value.query;
   const state = q.get("state") ?? "", text = q.get("text") ?? "", at = q.get("at") ?? "";
+  const attribute = q.get("attribute") ?? "", group = q.get("group") ?? "", receives = q.get("receives") ?? "", limited = attribute + group + receives !== "";
+  const [name = "", value = ""] = attribute.split(/=(.*)/s);
+  const filter: Filter = {
+    ...(text ? { text } : {}), ...(group ? { group } : {}), ...(Number(receives) > 0 ? { receivesMin: Number(receives) } : {}), ...(attribute.includes("=") ? { attributes: { [name]: value } } : {}),
+  };
   const [list, set] = useState<Message[] | null>(null);
   const [next, setNext] = useState<string | undefined>();
   const [error, fail] = useState<Failed | null>(null);
@@ -24,7 +30,7 @@ export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean;
   const load = async (after: string, before: Message[]) => {
     setBusy(true);
     try {
-      const got = await latest(get<MessageList>(path, { state, after, limit: page, body: preview, trail: true }));
+      const got = await latest(get<MessageList>(path, { state, after, limit: page, body: preview, trail: true, attributes: attribute !== "" }));
       set([...before, ...got.messages]);
       setNext(got.next);
       fail(null);
@@ -36,29 +42,33 @@ export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean;
   useEffect(() => {
     set(null);
     void load("", []);
-  }, [path, state, epoch.value]);
+  }, [path, state, attribute !== "", epoch.value]);
   useCommands([
     cmd("Show these messages", "tenaq", "peek", v(queue), ...(state ? ["--state", state] : []), "--body"),
     cmd("Everything known about them, as JSON", "tenaq", "peek", v(queue), "--json", "--body"),
     cmd("Receive a message: this hides it and counts as a receive", "tenaq", "receive", v(queue)),
     cmd("Send a message", "tenaq", "send", v(queue), '{"id": 1}'),
   ]);
-  const found = list?.filter((m) => !text || has(m, text));
+  const found = list?.filter((m) => (!text || has(m, text)) && fits(m, filter));
   return <Fragment>
     <div class="filters" role="search" aria-label="Messages">
       <Choice name="State" value={state} set={(v) => change({ state: v, at: undefined })}
         values={[["", "all"], ["visible", "visible"], ["in_flight", "in flight"], ["delayed", "delayed"], ["blocked", "blocked"], ["held", "held"]]} />
       <Field name="Contains" value={text} set={(v) => change({ text: v })} hint="body, id, key, reason" />
-      {list && <span class="matched">{text ? `${count(found!.length)} of ${plural(list.length, "message")} loaded` : `${plural(list.length, "message")} loaded`}</span>}
+      <Field name="Attribute" value={attribute} set={(v) => change({ attribute: v })} hint="tenant=7" />
+      {fifo && <Field name="Group" value={group} set={(v) => change({ group: v })} />}
+      <Field name="Receives at least" value={receives} set={(v) => change({ receives: v })} hint="1" />
+      {list && <span class="matched">{text || limited ? `${count(found!.length)} of ${plural(list.length, "message")} loaded` : `${plural(list.length, "message")} loaded`}</span>}
     </div>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
-    {text && <Search queue={queue} text={text} holds={holds} key={text} />}
+    {attribute && !attribute.includes("=") && <div class="problem" role="alert">Type the attribute as <code>name=value</code>.</div>}
+    {Object.keys(filter).length > 0 && <Search queue={queue} filter={filter} holds={holds} key={JSON.stringify(filter)} />}
     <div class={at ? "split open" : "split"}>
       <div class="master">
         {!list && !error && <div class="loading">Loading…</div>}
-        {found?.length === 0 && <Empty>{text ? "None of the loaded messages contains this text." : state ? "No message is in this state." : "The queue is empty."}</Empty>}
+        {found?.length === 0 && <Empty>{text || limited ? "None of the loaded messages matches." : state ? "No message is in this state." : "The queue is empty."}</Empty>}
         {found && found.length > 0 && <Table name="Messages" rows={found} id={(m) => m.place} class="messages" of={(m) => (m.place === at ? "true" : undefined)} columns={[
-          { name: "Message", cell: (m) => <a data-row class="mono" href={link(["q", queue, "messages"], { state, text, at: m.place })} title={m.messageId}>{m.messageId.slice(0, 8)}</a> },
+          { name: "Message", cell: (m) => <a data-row class="mono" href={link(["q", queue, "messages"], { state, text, attribute, group, receives, at: m.place })} title={m.messageId}>{m.messageId.slice(0, 8)}</a> },
           { name: "Sent", cell: (m) => <Time at={m.sent} /> },
           { name: "Age", number: true, cell: (m) => age(m.ageMs) },
           { name: "State", cell: (m) => <State state={m.state} /> },
@@ -82,6 +92,10 @@ function has(m: Message, text: string): boolean {
   return [m.body, m.messageId, m.lineageId, m.key, m.reason, m.groupId, m.kind].some((s) => s?.toLowerCase().includes(t));
 }
 
+// fits is whether a message that is loaded has what a filter wants besides the text.
+const fits = (m: Message, f: Filter) => (f.group === undefined || m.groupId === f.group) && m.receiveCount >= (f.receivesMin ?? 0)
+  && Object.entries(f.attributes ?? {}).every(([name, value]) => m.attributes?.[name]?.value === value);
+
 // Place shows the message at a place of the queue.
 function Place({ queue, place }: { queue: string; place: string }) {
   const [m, set] = useState<Message | null | "gone">(null);
@@ -98,16 +112,17 @@ function Place({ queue, place }: { queue: string; place: string }) {
   return <MessageView m={{ ...m, queue }} showAll={() => more(true)} />;
 }
 
-// Search looks through the bodies of the whole queue, some thousand messages at a time. [CONSOLE-18]
-function Search({ queue, text, holds }: { queue: string; text: string; holds: number }) {
+// Search looks through the whole queue, some thousand messages at a time, and offers what may be done
+// with what it found. [CONSOLE-18]
+function Search({ queue, filter, holds }: { queue: string; filter: Filter; holds: number }) {
   const { got, busy, error, start, stop } = useWalk<TaskCount>(async (before, signal) => {
-    const more = await countOf({ queue, filter: { text }, ...(before?.next ? { after: before.next } : {}) }, signal);
+    const more = await countOf({ queue, filter, ...(before?.next ? { after: before.next } : {}) }, signal);
     return [{ ...more, count: more.count + (before?.count ?? 0), skipped: more.skipped + (before?.skipped ?? 0), looked: more.looked + (before?.looked ?? 0),
       samples: [...(before?.samples ?? []), ...more.samples].slice(0, 10) }, more.complete];
   });
-  const n = got ? got.count + got.skipped : 0;
+  const n = got ? got.count + got.skipped : 0, words = filter.text !== undefined, only = words && Object.keys(filter).length === 1;
   const scanned = got && `Scanned ${got.complete || holds <= got.looked ? plural(got.looked, "message") : `${count(got.looked)} of about ${plural(holds, "message")}`}.`;
-  const found = got && `${got.complete ? "" : "At least "}${plural(n, "message")} of the queue ${n === 1 ? "has" : "have"} this text in the body${got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}.`;
+  const found = got && `${got.complete ? "" : "At least "}${plural(n, "message")} of the queue ${only ? `${n === 1 ? "has" : "have"} this text in the body` : `${n === 1 ? "matches" : "match"}${words ? ", with the text in the body" : ""}`}${got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}.`;
   useEffect(() => {
     if (found && !busy) say(`${scanned} ${found}`);
   }, [busy]);
@@ -115,6 +130,11 @@ function Search({ queue, text, holds }: { queue: string; text: string; holds: nu
     {error && <div class="problem" role="alert"><T text={error} /></div>}
     {got && <span>{scanned} {found} </span>}
     {got?.samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}
-    {(busy || !got?.complete) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : "Search the bodies of the whole queue"}</button>}
+    {(busy || !got?.complete) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : only ? "Search the bodies of the whole queue" : "Search the whole queue"}</button>}
+    {n > 0 && !busy && <Triage queue={queue} filter={filter} what={what(filter)} those="these" />}
   </div>;
 }
+
+// what names the messages that a filter finds.
+const what = (f: Filter) => [...(f.text === undefined ? [] : [`"${f.text}"`]), ...(f.group === undefined ? [] : [`group ${f.group}`]),
+  ...(f.receivesMin === undefined ? [] : [`received ${f.receivesMin} times or more`]), ...Object.entries(f.attributes ?? {}).map(([name, value]) => `${name}=${value}`)].join(", ");

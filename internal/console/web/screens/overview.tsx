@@ -182,6 +182,7 @@ export function Overview() {
       <Field name="Name contains" value={text} set={(v) => change({ text: v })} />
       <Choice name="Show" value={only} values={onlys} set={(v) => change({ only: v })} />
       <Choice name="Sort by" value={sort} values={sorts} set={(v) => change({ sort: v === "trouble" ? undefined : v, asc: undefined })} />
+      {s && shown > 0 && text && <a href={link(["trace", text])}>The life of the work <T text={text} /></a>}
       {s && <span class="matched">{s.matched === s.total ? plural(s.total, "queue") : `${count(s.matched)} of ${plural(s.total, "queue")}`}</span>}
     </div>
     {!rows && !error && <div class="loading">{slow ? "The server is slow. Still waiting…" : "Loading…"}</div>}

@@ -61,7 +61,7 @@ function List() {
 function Progress({ t }: { t: Task }) {
   const of = t.expected && t.expected >= t.done ? t.expected : 0;
   return <span class="progress">{of > 0 && active(t) && <progress max={of} value={t.done} aria-label={`Progress of ${t.id}`} />}
-    <span>{of && t.state !== "COMPLETED" ? `${count(t.done)} of about ${plural(of, "message")}` : plural(t.done, "message")}{t.skipped ? `, ${count(t.skipped)} had to stay` : ""}</span></span>;
+    <span>{of && t.state !== "COMPLETED" ? `${count(t.done)} of about ${plural(of, "message")}` : plural(t.done, "message")}{t.skipped ? `, ${count(t.skipped)} had to stay` : ""}</span>{t.reason && <span class="dim"><T text={t.reason} /></span>}</span>;
 }
 
 // left says how long a task with a rate takes still.

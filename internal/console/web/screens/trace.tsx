@@ -2,12 +2,12 @@
 
 import { Fragment, h } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Claim, Event, Trace } from "../api.gen";
-import { Failed, get, useLatest } from "../api";
+import type { Claim, Event, Message, QueueList, TaskCount, Trace } from "../api.gen";
+import { countOf, Failed, get, useLatest, useWalk } from "../api";
 import { cmd, useCommands, v } from "../commands";
-import { age, plural } from "../format";
-import { Badge, Empty, MessageLink, More, QueueLink, State, T, Time, useTitle } from "../parts";
-import { epoch, now, route, zone } from "../state";
+import { age, count, plural } from "../format";
+import { Badge, Empty, MessageLink, More, QueueLink, say, State, T, Time, useTitle } from "../parts";
+import { epoch, link, now, route, zone } from "../state";
 
 const uuid = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
@@ -36,10 +36,11 @@ export function Life({ asked, ledger, now: where }: { asked: string; ledger?: st
   useEffect(() => void load(null), [asked, ledger, epoch.value]);
   const nothing = got && !got.events.length && !got.messages.length && !got.claims.length && !got.registrations.length;
   return <Fragment>
-    {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
+    {error && error.status > 0 && error.status !== 404 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {!got && !error && <div class="loading">Looking…</div>}
-    {nothing && <Empty><h2>Nothing is known of this work</h2>
-      <p>Producers and workers name their work by a key. To find a message that was sent without a key, search for its id.</p></Empty>}
+    {(nothing || error?.status === 404) && <Empty>{error ? <p><T text={error.message} /></p> : <h2>Nothing is known of this work</h2>}
+      <p>Producers and workers name their work by a key. To find a message that was sent without a key, search for its id, or for a text in its body.</p>
+      {where && <Everywhere text={asked} key={asked} />}</Empty>}
     {got && !nothing && <Fragment>
       {where && <Now t={got} />}
       <h2>What happened</h2>
@@ -50,6 +51,56 @@ export function Life({ asked, ledger, now: where }: { asked: string; ledger?: st
     {got && got.unknown.length > 0 && <details class="numbers"><summary>{plural(got.unknown.length, "thing")} that cannot be shown</summary>
       <ul>{[...new Set(got.unknown.map((u) => u.text))].map((text) => <li key={text}><T text={text} /></li>)}</ul></details>}
   </Fragment>;
+}
+
+interface Searched {
+  hits: { queue: string; count: number; samples: Message[] }[];
+  queues: number;
+  looked: number;
+  refused: number;
+  left: string[]; // queues of this page
+  next?: string; // the page after
+  after?: string; // in the first of them
+}
+
+// Everywhere searches the bodies of all queues, some thousand messages at a time. [CONSOLE-18]
+function Everywhere({ text }: { text: string }) {
+  const { got, busy, error, start, stop } = useWalk<Searched>(async (before, signal) => {
+    const s = { ...before ?? { hits: [], queues: 0, looked: 0, refused: 0, left: [] } };
+    if (s.left.length === 0) {
+      const list = await get<QueueList>("/queues", { prefix: "", after: s.next, limit: 50 }, signal);
+      s.left = list.queues.filter((q) => q.visible + q.inFlight + q.delayed > 0).map((q) => q.name);
+      s.next = list.next;
+    } else {
+      const [queue, ...left] = s.left as [string, ...string[]];
+      let more: Partial<TaskCount> = {};
+      try {
+        more = await countOf({ queue, filter: { text }, ...(s.after ? { after: s.after } : {}) }, signal);
+      } catch (e) {
+        if (!(e instanceof Failed) || (e.status !== 403 && e.status !== 404)) throw e;
+        s.refused++;
+      }
+      const { count: n = 0, skipped = 0, looked = 0, samples = [], next } = more;
+      s.looked += looked;
+      s.after = next;
+      if (n + skipped > 0) {
+        const hit = s.hits.find((h) => h.queue === queue) ?? { queue, count: 0, samples: [] };
+        s.hits = [...s.hits.filter((h) => h !== hit), { queue, count: hit.count + n + skipped, samples: [...hit.samples, ...samples].slice(0, 3) }];
+      }
+      if (!next) [s.left, s.queues] = [left, s.queues + 1];
+    }
+    return [s, s.left.length === 0 && !s.next];
+  });
+  const said = got && `Scanned ${plural(got.looked, "message")} of ${plural(got.queues, "queue")}${got.refused ? `; ${count(got.refused)} could not be read` : ""}.`;
+  useEffect(() => {
+    if (said && !busy) say(said);
+  }, [busy]);
+  return <div class="search">
+    {error && <div class="problem" role="alert"><T text={error} /></div>}
+    {got && <p>{said} {got.hits.length === 0 && "None has this text in its body."}</p>}
+    {got && got.hits.length > 0 && <ul class="plain">{got.hits.map(({ queue, count: n, samples }) => <li key={queue}><a href={link(["q", queue, "messages"], { text })}><T text={queue} /></a>: {plural(n, "message")} {samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}</li>)}</ul>}
+    {(busy || !got || got.left.length > 0 || got.next) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : "Search the bodies of all queues"}</button>}
+  </div>;
 }
 
 function joined(a: Event[], b: Event[]): Event[] {
