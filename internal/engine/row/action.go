@@ -26,11 +26,7 @@ func ActionPlace(k []byte) (place uint64, ok bool) {
 	return place, ok && len(rest) == 0 && place < ActionsKept
 }
 
-func (a *Action) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	a.parts(&c)
-	return c.B
-}
+func (a *Action) Encode(b []byte) []byte { return encode(b, a, (*Action).parts) }
 
 func (a *Action) parts(c *Codec) {
 	c.Version(Version)
@@ -40,7 +36,6 @@ func (a *Action) parts(c *Codec) {
 }
 
 func DecodeAction(value []byte) (a Action, ok bool) {
-	c := Codec{B: value, Reading: true}
-	a.parts(&c)
-	return a, c.Done() && a.Number > 0
+	ok = decode(value, &a, (*Action).parts)
+	return a, ok && a.Number > 0
 }

@@ -18,6 +18,21 @@ type Codec struct {
 	bad     bool
 }
 
+// encode appends the value of a row to b. It is inlined, as decode is, and so the codec stays on
+// the stack.
+func encode[T any](b []byte, r *T, parts func(*T, *Codec)) []byte {
+	c := Codec{B: b}
+	parts(r, &c)
+	return c.B
+}
+
+// decode reads a row, and reports whether it is the whole value.
+func decode[T any](value []byte, r *T, parts func(*T, *Codec)) bool {
+	c := Codec{B: value, Reading: true}
+	parts(r, &c)
+	return c.Done()
+}
+
 func (c *Codec) fail() { c.B, c.bad = nil, true }
 
 // take returns the next n bytes without copying them.

@@ -38,11 +38,7 @@ type Dedup struct {
 	Deliveries []Attempted // of a receive
 }
 
-func (d *Dedup) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	d.parts(&c)
-	return c.B
-}
+func (d *Dedup) Encode(b []byte) []byte { return encode(b, d, (*Dedup).parts) }
 
 func (d *Dedup) parts(c *Codec) {
 	c.Version(Version)
@@ -76,7 +72,6 @@ const (
 )
 
 func DecodeDedup(value []byte) (d Dedup, ok bool) {
-	c := Codec{B: value, Reading: true}
-	d.parts(&c)
-	return d, c.Done()
+	ok = decode(value, &d, (*Dedup).parts)
+	return d, ok
 }

@@ -32,11 +32,7 @@ type Delivery struct {
 
 func (v *Delivery) Pos(seq uint64) Pos { return Pos{At: v.At, Seq: seq} }
 
-func (v *Delivery) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	v.parts(&c)
-	return c.B
-}
+func (v *Delivery) Encode(b []byte) []byte { return encode(b, v, (*Delivery).parts) }
 
 func (v *Delivery) parts(c *Codec) {
 	version := byte(Version)
@@ -60,7 +56,6 @@ func (v *Delivery) parts(c *Codec) {
 const deliveryVersion = 2
 
 func DecodeDelivery(value []byte) (v Delivery, ok bool) {
-	c := Codec{B: value, Reading: true}
-	v.parts(&c)
-	return v, c.Done() && v.Kind.known()
+	ok = decode(value, &v, (*Delivery).parts)
+	return v, ok && v.Kind.known()
 }

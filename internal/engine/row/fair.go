@@ -37,11 +37,7 @@ type Fair struct {
 
 func FairKey(space uint64) []byte { return SpaceKey(space, KindFair) }
 
-func (r *Fair) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Fair) Encode(b []byte) []byte { return encode(b, r, (*Fair).parts) }
 
 func (r *Fair) parts(c *Codec) {
 	c.Version(Version)
@@ -52,9 +48,8 @@ func (r *Fair) parts(c *Codec) {
 }
 
 func DecodeFair(value []byte) (r Fair, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done() && r.From > 0
+	ok = decode(value, &r, (*Fair).parts)
+	return r, ok && r.From > 0
 }
 
 // A Tenant counts the messages of a group, as the counters of the state see them.
@@ -85,11 +80,7 @@ func (r *Tenant) Empty() bool { return r.Waiting+r.InFlight+r.Delayed == 0 }
 // Turn is where a tenant with waiting messages stands among the others.
 func (r *Tenant) Turn() Pos { return TurnAt(r.InFlight, r.Served) }
 
-func (r *Tenant) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Tenant) Encode(b []byte) []byte { return encode(b, r, (*Tenant).parts) }
 
 func (r *Tenant) parts(c *Codec) {
 	c.Version(Version)
@@ -99,9 +90,8 @@ func (r *Tenant) parts(c *Codec) {
 }
 
 func DecodeTenant(value []byte) (r Tenant, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done() && !r.Empty() && r.Front <= FrontPlaced
+	ok = decode(value, &r, (*Tenant).parts)
+	return r, ok && !r.Empty() && r.Front <= FrontPlaced
 }
 
 // The parts of the time in the key of a turn.

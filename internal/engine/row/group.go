@@ -111,11 +111,7 @@ func (r *Group) Pos() Pos {
 	return Pos{At: r.At, Seq: r.First.Seq}
 }
 
-func (r *Group) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Group) Encode(b []byte) []byte { return encode(b, r, (*Group).parts) }
 
 func (r *Group) parts(c *Codec) {
 	version := byte(Version)
@@ -146,9 +142,8 @@ func (r *Group) parts(c *Codec) {
 const groupVersion = 2
 
 func DecodeGroup(value []byte) (r Group, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done() && r.Exists() && r.Class <= HeadHeld &&
+	ok = decode(value, &r, (*Group).parts)
+	return r, ok && r.Exists() && r.Class <= HeadHeld &&
 		r.IsHeld() == (r.Class == HeadHeld)
 }
 
@@ -159,11 +154,7 @@ type Hold struct {
 	Group string
 }
 
-func (r *Hold) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Hold) Encode(b []byte) []byte { return encode(b, r, (*Hold).parts) }
 
 func (r *Hold) parts(c *Codec) {
 	c.Version(Version)
@@ -171,7 +162,6 @@ func (r *Hold) parts(c *Codec) {
 }
 
 func DecodeHold(value []byte) (r Hold, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done()
+	ok = decode(value, &r, (*Hold).parts)
+	return r, ok
 }

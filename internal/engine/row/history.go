@@ -161,11 +161,7 @@ type Bucket struct {
 // End is the number after the last outcome.
 func (b *Bucket) End() uint64 { return b.First + uint64(b.Count) }
 
-func (b *Bucket) Encode(v []byte) []byte {
-	c := Codec{B: v}
-	b.parts(&c)
-	return c.B
-}
+func (b *Bucket) Encode(v []byte) []byte { return encode(v, b, (*Bucket).parts) }
 
 func (b *Bucket) parts(c *Codec) {
 	write := byte(Version)
@@ -183,10 +179,9 @@ func (b *Bucket) parts(c *Codec) {
 const bucketVersion = 2
 
 func DecodeBucket(first uint64, value []byte) (b Bucket, ok bool) {
-	c := Codec{B: value, Reading: true}
 	b.First = first
-	b.parts(&c)
-	return b, c.Done() && first > 0 && b.Replayed >= 0 && b.Replayed <= b.Count
+	ok = decode(value, &b, (*Bucket).parts)
+	return b, ok && first > 0 && b.Replayed >= 0 && b.Replayed <= b.Count
 }
 
 // A HistoryKind says what a row in a bucket is.

@@ -89,16 +89,9 @@ func DecodeMoved(k, v []byte) (id MessageID, at Place, ok bool) {
 // OwnerKey is the key of the row that names the queue of a space.
 func OwnerKey(space uint64) []byte { return SpaceKey(space, KindOwner) }
 
-func EncodeOwner(b []byte, name QueueName) []byte {
-	c := Codec{B: b}
-	c.Version(Version)
-	c.string(&name.Account, &name.Name)
-	return c.B
-}
+func EncodeOwner(b []byte, name QueueName) []byte { return encode(b, &name, (*QueueName).parts) }
 
 func DecodeOwner(value []byte) (name QueueName, ok bool) {
-	c := Codec{B: value, Reading: true}
-	c.Version(Version)
-	c.string(&name.Account, &name.Name)
-	return name, c.Done()
+	ok = decode(value, &name, (*QueueName).parts)
+	return name, ok
 }

@@ -166,10 +166,7 @@ func TaskNumber(k []byte) (number uint64, ok bool) {
 
 // An active row says whose task it is.
 func EncodeActive(b []byte, source QueueName) []byte {
-	c := Codec{B: b}
-	c.Version(Version)
-	c.string(&source.Account, &source.Name)
-	return c.B
+	return encode(b, &source, (*QueueName).parts)
 }
 
 func DecodeActive(k, v []byte) (number uint64, source QueueName, ok bool) {
@@ -177,10 +174,8 @@ func DecodeActive(k, v []byte) (number uint64, source QueueName, ok bool) {
 		return 0, source, false
 	}
 	number, _, ok = key.Uint64(k[1:])
-	c := Codec{B: v, Reading: true}
-	c.Version(Version)
-	c.string(&source.Account, &source.Name)
-	return number, source, ok && c.Done()
+	ok = decode(v, &source, (*QueueName).parts) && ok
+	return number, source, ok
 }
 
 // Below covers the rows whose keys begin with prefix.

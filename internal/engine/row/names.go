@@ -18,6 +18,12 @@ func (n QueueName) Clone() QueueName {
 	return QueueName{strings.Clone(n.Account), strings.Clone(n.Name)}
 }
 
+// parts are those of a row that says nothing but a name.
+func (n *QueueName) parts(c *Codec) {
+	c.Version(Version)
+	c.string(&n.Account, &n.Name)
+}
+
 // A MessageID is the identity SQS shows: it stays with a message through every receive.
 type MessageID [16]byte
 

@@ -15,11 +15,7 @@ type Queue struct {
 	Deleted int64
 }
 
-func (r *Queue) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Queue) Encode(b []byte) []byte { return encode(b, r, (*Queue).parts) }
 
 func (r *Queue) parts(c *Codec) {
 	version := c.Version(queueVersion)
@@ -37,7 +33,6 @@ func (r *Queue) parts(c *Codec) {
 const queueVersion = 3
 
 func DecodeQueue(value []byte) (r Queue, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done()
+	ok = decode(value, &r, (*Queue).parts)
+	return r, ok
 }

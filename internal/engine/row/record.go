@@ -58,11 +58,7 @@ func (r *Record) ExpiryAt() int64 {
 	return r.Expires
 }
 
-func (r *Record) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Record) Encode(b []byte) []byte { return encode(b, r, (*Record).parts) }
 
 func (r *Record) parts(c *Codec) {
 	version := byte(recordVersion)
@@ -76,9 +72,8 @@ func (r *Record) parts(c *Codec) {
 }
 
 func DecodeRecord(value []byte) (r Record, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done()
+	ok = decode(value, &r, (*Record).parts)
+	return r, ok
 }
 
 // Records is the row about all records.
@@ -87,11 +82,7 @@ type Records struct {
 	Swept int64  // there is no expiry row before this time
 }
 
-func (r *Records) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	r.parts(&c)
-	return c.B
-}
+func (r *Records) Encode(b []byte) []byte { return encode(b, r, (*Records).parts) }
 
 func (r *Records) parts(c *Codec) {
 	c.Version(Version)
@@ -100,9 +91,8 @@ func (r *Records) parts(c *Codec) {
 }
 
 func DecodeRecords(value []byte) (r Records, ok bool) {
-	c := Codec{B: value, Reading: true}
-	r.parts(&c)
-	return r, c.Done()
+	ok = decode(value, &r, (*Records).parts)
+	return r, ok
 }
 
 // A RecordName is what identifies a record.

@@ -12,11 +12,7 @@ type Segment struct {
 	Late  int64 // of the live ones: those that are late
 }
 
-func (s *Segment) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	s.parts(&c)
-	return c.B
-}
+func (s *Segment) Encode(b []byte) []byte { return encode(b, s, (*Segment).parts) }
 
 func (s *Segment) parts(c *Codec) {
 	version := byte(Version)
@@ -38,7 +34,6 @@ func (s *Segment) parts(c *Codec) {
 const segmentVersion = 2
 
 func DecodeSegment(value []byte) (s Segment, ok bool) {
-	c := Codec{B: value, Reading: true}
-	s.parts(&c)
-	return s, c.Done()
+	ok = decode(value, &s, (*Segment).parts)
+	return s, ok
 }

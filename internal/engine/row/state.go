@@ -57,11 +57,7 @@ func (s *State) BucketEnd(i int) int64 {
 	return (s.Buckets[i] + 1 + s.Wide) * DedupBucket
 }
 
-func (s *State) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	s.parts(&c)
-	return c.B
-}
+func (s *State) Encode(b []byte) []byte { return encode(b, s, (*State).parts) }
 
 func (s *State) parts(c *Codec) {
 	version := byte(stateElder)
@@ -139,7 +135,6 @@ const (
 )
 
 func DecodeState(value []byte) (s State, ok bool) {
-	c := Codec{B: value, Reading: true}
-	s.parts(&c)
-	return s, c.Done()
+	ok = decode(value, &s, (*State).parts)
+	return s, ok
 }

@@ -91,11 +91,7 @@ func (s *Story) Add(generation uint32, a Attempt) {
 	s.Attempts = append(s.Attempts, a)
 }
 
-func (s *Story) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	s.parts(&c)
-	return c.B
-}
+func (s *Story) Encode(b []byte) []byte { return encode(b, s, (*Story).parts) }
 
 func (s *Story) parts(c *Codec) {
 	c.Version(Version)
@@ -110,7 +106,6 @@ func (s *Story) parts(c *Codec) {
 }
 
 func DecodeStory(value []byte) (s Story, ok bool) {
-	c := Codec{B: value, Reading: true}
-	s.parts(&c)
-	return s, c.Done() && len(s.Attempts) > 0 && len(s.Attempts) <= AttemptsMax
+	ok = decode(value, &s, (*Story).parts)
+	return s, ok && len(s.Attempts) > 0 && len(s.Attempts) <= AttemptsMax
 }

@@ -37,11 +37,7 @@ type System struct {
 	Holds bool
 }
 
-func (s *System) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	s.parts(&c)
-	return c.B
-}
+func (s *System) Encode(b []byte) []byte { return encode(b, s, (*System).parts) }
 
 func (s *System) parts(c *Codec) {
 	version := byte(systemIdentity)
@@ -89,8 +85,7 @@ const (
 const StampedVersion = 5
 
 func DecodeSystem(value []byte) (s System, ok bool) {
-	c := Codec{B: value, Reading: true}
 	s.NextTask = 1 // the first version has none
-	s.parts(&c)
-	return s, c.Done()
+	ok = decode(value, &s, (*System).parts)
+	return s, ok
 }

@@ -127,11 +127,7 @@ func (f *TaskFilter) OfContent() bool { return len(f.Attributes) > 0 || f.Text !
 // OfReason reports whether the filter looks at why messages failed.
 func (f *TaskFilter) OfReason() bool { return f.Kind != "" || f.Reason != "" }
 
-func (t *Task) Encode(b []byte) []byte {
-	c := Codec{B: b}
-	t.parts(&c)
-	return c.B
-}
+func (t *Task) Encode(b []byte) []byte { return encode(b, t, (*Task).parts) }
 
 // Versions of the rows of tasks: of those that replay, those that have an order, a delay or an
 // edit, and those that select by reasons. Others that select, or are paused, are of version 2, and
@@ -203,8 +199,7 @@ func (t *Task) parts(c *Codec) {
 }
 
 func DecodeTask(value []byte) (t Task, ok bool) {
-	c := Codec{B: value, Reading: true}
-	t.parts(&c)
-	return t, c.Done() && t.Status.known() && t.Work.known() &&
+	ok = decode(value, &t, (*Task).parts)
+	return t, ok && t.Status.known() && t.Work.known() &&
 		(t.Filter.Outcome == 0 || t.Filter.Outcome.known())
 }
