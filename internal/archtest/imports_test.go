@@ -25,6 +25,7 @@ var may = map[string][]string{
 	"internal/server/backup":   {},
 	"redrive/breaker":          {},
 	"internal/child":           {"internal/cluster", "internal/work/backoff"},
+	"internal/child/postgres":  {},
 	"internal/testing/proof":   {},
 	"internal/invariant":       {},
 	"internal/cluster":         {},
@@ -190,15 +191,15 @@ var may = map[string][]string{
 	"internal/testing/faultproxy": {"internal/work/backoff"},
 	"internal/testing/sqstest":    {"queuetest", "github.com/aws/aws-sdk-go-v2/..."},
 	"internal/testing/dynamotest": {"internal/testing/mototest", "github.com/aws/aws-sdk-go-v2/..."},
-	"internal/testing/mototest":   {"internal/testing/proof"},
-	"internal/testing/pgtest":     {"internal/testing/proof", "github.com/jackc/pgx/v5"},
+	"internal/testing/mototest":   {"internal/child", "internal/testing/proof"},
+	"internal/testing/pgtest":     {"internal/child/postgres", "internal/testing/proof", "github.com/jackc/pgx/v5"},
 
 	// Benchmarks of servers through their API, and of the engine beside them.
 	"internal/bench": {
 		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/backoff", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
 		"golang.org/x/sync/errgroup",
 	},
-	"internal/bench/peers": {"internal/bench", "internal/cli", "github.com/jackc/pgx/v5", "github.com/rabbitmq/amqp091-go"},
+	"internal/bench/peers": {"internal/bench", "internal/child/postgres", "internal/cli", "github.com/jackc/pgx/v5", "github.com/rabbitmq/amqp091-go"},
 	"internal/bench/budget": {
 		"internal/bench", "internal/child", "internal/cli", "internal/cluster", "internal/testing/audit", "internal/testing/audit/load",
 		"internal/ops/doctor", // which has the same measure of a forced write

@@ -56,17 +56,17 @@ type Server struct {
 
 // New chooses an address for a server that is not started yet.
 func New(cfg Config) (*Server, error) {
-	addr, err := freeAddr()
+	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
 	return &Server{cfg: cfg, addr: addr}, nil
 }
 
-// freeAddr finds a loopback address that is not in use. The port lies below those that systems give
+// FreeAddr finds a loopback address that is not in use. The port lies below those that systems give
 // to outgoing connections: one of these could take it while the server is dead, and the retries of
 // its clients are many.
-func freeAddr() (string, error) {
+func FreeAddr() (string, error) {
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
 		if _, taken := given.LoadOrStore(addr, true); taken {
@@ -79,7 +79,7 @@ func freeAddr() (string, error) {
 	return "", errors.New("no free port between 20000 and 29999 on 127.0.0.1")
 }
 
-// given has the addresses that freeAddr has returned: their servers may be dead at the moment.
+// given has the addresses that FreeAddr has returned: their servers may be dead at the moment.
 var given sync.Map
 
 // URL is the endpoint of the SQS API.

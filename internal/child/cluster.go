@@ -61,7 +61,7 @@ func NewCluster(cfg Config, n int, reached func(listen string) (string, error)) 
 	listens := make([]string, n)
 	for i := range n {
 		var err error
-		if listens[i], err = freeAddr(); err != nil {
+		if listens[i], err = FreeAddr(); err != nil {
 			return nil, err
 		}
 		address, err := reached(listens[i])
@@ -80,7 +80,7 @@ func NewCluster(cfg Config, n int, reached func(listen string) (string, error)) 
 
 // Add chooses an address for a further node, which is not started and no member yet.
 func (c *Cluster) Add() (*Node, error) {
-	listen, err := freeAddr()
+	listen, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}

@@ -5,31 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"tenaq/internal/bench"
+	programs "tenaq/internal/child/postgres"
 )
 
 // startPostgreSQL starts PostgreSQL with default settings, but for the number of connections.
 func startPostgreSQL(ctx context.Context, at *place) (server, error) {
-	bin, err := postgresPrograms()
+	bin := programs.Programs()
+	if bin == "" {
+		return nil, errMissing
+	}
+	as, err := programs.User(at.dir)
 	if err != nil {
 		return nil, err
-	}
-	var as *syscall.Credential
-	if os.Geteuid() == 0 {
-		if as, err = another(at.dir); err != nil {
-			return nil, err
-		}
 	}
 	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata=data",
 		"--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
@@ -68,45 +63,6 @@ func startPostgreSQL(ctx context.Context, at *place) (server, error) {
 				return newPostgres(c, queue), err
 			}},
 		p.ready(ctx, func(ctx context.Context) error { return once(ctx, "SELECT 1") })
-}
-
-// postgresPrograms returns the directory of the programs of PostgreSQL, of its newest version.
-func postgresPrograms() (string, error) {
-	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	version := func(dir string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-		return n
-	}
-	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
-	for _, dir := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
-		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", errMissing
-}
-
-// another returns a user that is not root, to which it gives a directory.
-func another(dir string) (*syscall.Credential, error) {
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		if u, err = user.Lookup("nobody"); err != nil {
-			return nil, fmt.Errorf("PostgreSQL does not run as root: %w", err)
-		}
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
-		os.Chown(dir, int(uid), int(gid))
 }
 
 // A postgres inserts a batch with one statement. It receives, deletes and commits in one

@@ -15,10 +15,8 @@ package mototest
 import (
 	"bytes"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -29,6 +27,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/child"
 	"tenaq/internal/testing/proof"
 )
 
@@ -89,9 +88,9 @@ kill -KILL $emulator
 `
 
 func run(python string) (url string, err error) {
-	var log buffer
-	for range 3 { // another may take the port in between
-		addr, err := freeAddr()
+	var log bytes.Buffer // read when its writer has ended
+	for range 3 {        // another may take the port in between
+		addr, err := child.FreeAddr()
 		if err != nil {
 			return "", err
 		}
@@ -118,34 +117,4 @@ func run(python string) (url string, err error) {
 		cmd.Wait()
 	}
 	return "", fmt.Errorf("it does not answer:\n%s", log.String())
-}
-
-// freeAddr finds an unused loopback address, below the ports that systems give to outgoing
-// connections.
-func freeAddr() (string, error) {
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			return addr, l.Close()
-		}
-	}
-	return "", errors.New("no free port between 20000 and 29999 on 127.0.0.1")
-}
-
-// A buffer is what the emulator says, which it does on a goroutine of its own.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

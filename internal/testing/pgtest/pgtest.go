@@ -15,9 +15,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"tenaq/internal/child/postgres"
 	"tenaq/internal/testing/proof"
 
 	"github.com/jackc/pgx/v5"
@@ -119,27 +118,14 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// find returns the directory of PostgreSQL's programs, of the newest version.
+// find returns the directory of PostgreSQL's programs.
 func find(t testing.TB) string {
 	t.Helper()
-	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
-	for _, dir := range append(dirs, filepath.SplitList(os.Getenv("PATH"))...) {
-		if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
-			return dir
-		}
+	dir := postgres.Programs()
+	if dir == "" {
+		proof.Missing(t, "no PostgreSQL here: apt-get install postgresql")
 	}
-	proof.Missing(t, "no PostgreSQL here: apt-get install postgresql")
-	return ""
-}
-
-// version is the number in a directory like /usr/lib/postgresql/15/bin.
-func version(dir string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir)))
-	return n
+	return dir
 }
 
 // start makes a cluster of databases and runs a server on it.
@@ -159,11 +145,9 @@ func start(bin string, options ...string) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) prepare() error {
-	if os.Geteuid() == 0 {
-		if err := s.becomeSomebody(); err != nil {
-			return err
-		}
+func (s *Server) prepare() (err error) {
+	if s.as, err = postgres.User(s.dir); err != nil {
+		return err
 	}
 	initdb := s.command(filepath.Join(s.bin, "initdb"), "--pgdata=data", "--username=postgres",
 		"--auth=trust",
@@ -172,26 +156,6 @@ func (s *Server) prepare() error {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// becomeSomebody has everything run as another user: PostgreSQL refuses root.
-func (s *Server) becomeSomebody() error {
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		if u, err = user.Lookup("nobody"); err != nil {
-			return fmt.Errorf("PostgreSQL does not run as root, and there is nobody else: %w", err)
-		}
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	if err != nil {
-		return err
-	}
-	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	if err != nil {
-		return err
-	}
-	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return os.Chown(s.dir, int(uid), int(gid))
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
