@@ -138,21 +138,21 @@ var table = []row{
 				}
 			}
 		}, "action"),
-	familyOfWriter("tenaq_commit_seconds", histogram,
+	ofWriter(family("tenaq_commit_seconds", histogram,
 		"Time that the writer waited for the disk in each turn",
-		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Commits) }),
-	familyOfWriter("tenaq_turn_requests", histogram, "Requests that the writer applied in one turn",
-		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Turns) }),
-	oneValueOfWriter("tenaq_waiting_polls", "Long polls that wait for messages",
-		func(r *reading) float64 { return float64(r.writer.Polls) }),
-	oneValueOfWriter("tenaq_waiting_requests", "Requests that wait for the writer",
-		func(r *reading) float64 { return float64(r.writer.Intake) }),
-	oneValueOfWriter("tenaq_last_turn_age_seconds",
+		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Commits) })),
+	ofWriter(family("tenaq_turn_requests", histogram, "Requests that the writer applied in one turn",
+		func(w *metric.Writer, r *reading) { w.Histogram(r.writer.Turns) })),
+	ofWriter(oneValue("tenaq_waiting_polls", "Long polls that wait for messages",
+		func(r *reading) float64 { return float64(r.writer.Polls) })),
+	ofWriter(oneValue("tenaq_waiting_requests", "Requests that wait for the writer",
+		func(r *reading) float64 { return float64(r.writer.Intake) })),
+	ofWriter(oneValue("tenaq_last_turn_age_seconds",
 		"Time since the last turn of the writer reached the disk; at most about 5 in a healthy server",
-		func(r *reading) float64 { return r.silence.Seconds() }),
-	oneValueOfWriter("tenaq_writer_answers",
+		func(r *reading) float64 { return r.silence.Seconds() })),
+	ofWriter(oneValue("tenaq_writer_answers",
 		"1 if the writer reported its queues in time; if 0, gauges of queues and move tasks are missing",
-		func(r *reading) float64 { return oneIf(r.answers) }),
+		func(r *reading) float64 { return oneIf(r.answers) })),
 	oneValue("tenaq_sends_refused",
 		"1 while sends are refused because free disk space is below the reserve",
 		func(r *reading) float64 { return oneIf(r.s.disk.low()) }),
@@ -163,7 +163,7 @@ var table = []row{
 			}
 		}),
 
-	familyOfWriter("tenaq_alarms", gauge,
+	ofWriter(family("tenaq_alarms", gauge,
 		"Alarms by state: alarms that programs created, and built-in alarms that are not OK or were not OK recently",
 		func(w *metric.Writer, r *reading) {
 			n := make(map[alarm.State]int)
@@ -173,26 +173,26 @@ var table = []row{
 			for _, state := range []alarm.State{alarm.OK, alarm.Alarm, alarm.Insufficient} {
 				w.Value(float64(n[state]), string(state))
 			}
-		}, "state"),
-	familyOfWriter("tenaq_alarm_raised", gauge, "1 for each alarm in the state ALARM",
+		}, "state")),
+	ofWriter(family("tenaq_alarm_raised", gauge, "1 for each alarm in the state ALARM",
 		func(w *metric.Writer, r *reading) {
 			for _, s := range r.alarms {
 				if s.State == alarm.Alarm {
 					w.Value(1, s.Name, s.Queue)
 				}
 			}
-		}, "alarm", "queue"),
-	oneValueOfWriter("tenaq_alarms_judged_age_seconds",
+		}, "alarm", "queue")),
+	ofWriter(oneValue("tenaq_alarms_judged_age_seconds",
 		"Time since all alarms were last evaluated; at most about 60 in a healthy server",
-		func(r *reading) float64 { return r.v.alarms.Judged().Seconds() }),
-	familyOfWriter("tenaq_alarm_notices_total", counter,
+		func(r *reading) float64 { return r.v.alarms.Judged().Seconds() })),
+	ofWriter(family("tenaq_alarm_notices_total", counter,
 		"Notices of alarms by action and result: delivered, or lost after all attempts",
 		func(w *metric.Writer, r *reading) {
 			for _, n := range r.v.alarms.Notices() {
 				w.Value(float64(n.Delivered), n.Action, "delivered")
 				w.Value(float64(n.Lost), n.Action, "lost")
 			}
-		}, "action", "result"),
+		}, "action", "result")),
 
 	family("tenaq_build_info", gauge, "Always 1; the labels carry the version",
 		func(w *metric.Writer, r *reading) { w.Value(1, r.s.cfg.Version, runtime.Version()) },
@@ -226,12 +226,8 @@ func family(
 		slices.Contains(labels, "queue"), false, write}
 }
 
-// familyOfWriter is family for what only the writer of a store knows.
-func familyOfWriter(
-	name string, kind metric.Kind, help string, write func(*metric.Writer, *reading),
-	labels ...string,
-) row {
-	r := family(name, kind, help, write, labels...)
+// ofWriter marks a row that only the writer of a store knows.
+func ofWriter(r row) row {
 	r.ofWriter = true
 	return r
 }
@@ -239,13 +235,6 @@ func familyOfWriter(
 // oneValue returns the row of a gauge with one value.
 func oneValue(name, help string, value func(*reading) float64) row {
 	return family(name, gauge, help, func(w *metric.Writer, r *reading) { w.Value(value(r)) })
-}
-
-// oneValueOfWriter is oneValue for what only the writer of a store knows.
-func oneValueOfWriter(name, help string, value func(*reading) float64) row {
-	r := oneValue(name, help, value)
-	r.ofWriter = true
-	return r
 }
 
 // counted returns the row of a counter that each queue has.
