@@ -200,14 +200,7 @@ func (s *spaceRun) inTenants() {
 	}
 	s.waitingUntil(lines, nil, row.Pos{})
 	f.waiting.settle()
-	f.turns.all(func(k, v []byte) {
-		if _, ok := row.DecodeHead(v); !ok || len(k) != row.PosKeyLen {
-			s.damagedRow(s.queue, k, "turn", v)
-			return
-		}
-		s.low(k, row.PosOf(k[row.SpacePrefixLen:]), f.TurnLow)
-	})
-	f.turns.settle()
+	inPlaces(s, &f.turns, row.DecodeHead, f.TurnLow, func(row.Pos, string) {})
 	switch k := row.FairKey(s.space); {
 	case f.before != f.Before:
 		s.say(k, "it says that %d available messages were there before, and there are %d", f.Before,

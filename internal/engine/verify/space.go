@@ -246,17 +246,7 @@ func (s *spaceRun) headRow(g *namedGroup) (k, v []byte, ok bool) {
 
 // due looks at the index of everything that waits, and counts as the state does.
 func (s *spaceRun) due() {
-	s.dues.all(func(k, v []byte) {
-		kind, ok := row.DueRows.Read(v)
-		if !ok || len(k) != row.PosKeyLen {
-			s.damagedRow(s.queue, k, "due", v)
-			return
-		}
-		p := row.PosOf(k[row.SpacePrefixLen:])
-		s.low(k, p, s.st.DueLow)
-		s.count(p, kind)
-	})
-	s.dues.settle()
+	inPlaces(s, &s.dues, row.DueRows.Read, s.st.DueLow, s.count)
 	s.levels.all(func(k, v []byte) {
 		kind, ok := row.DueRows.Read(v)
 		level, p := levelPos(k)
@@ -292,42 +282,42 @@ func (s *spaceRun) low(k []byte, p, low row.Pos) {
 	}
 }
 
-func (s *spaceRun) origin() {
-	s.origins.all(func(k, v []byte) {
-		if _, ok := row.OriginRows.Read(v); !ok || len(k) != row.PosKeyLen {
-			s.damagedRow(s.queue, k, "origin", v)
-			return
-		}
-		s.low(k, row.PosOf(k[row.SpacePrefixLen:]), s.st.OriginLow)
-	})
-	s.origins.settle()
-}
-
-func (s *spaceRun) elder() {
-	s.elders.all(func(k, v []byte) {
-		if _, ok := row.ElderRows.Read(v); !ok || len(k) != row.PosKeyLen {
-			s.damagedRow(s.queue, k, "elder", v)
+// inPlaces looks at every row of an index by place, and compares the index with its owners. It is
+// read from low on.
+func inPlaces[T any](
+	s *spaceRun, r *relation, read func([]byte) (T, bool), low row.Pos, look func(row.Pos, T),
+) {
+	r.all(func(k, v []byte) {
+		value, ok := read(v)
+		if !ok || len(k) != row.PosKeyLen {
+			s.damagedRow(s.queue, k, r.name, v)
 			return
 		}
 		p := row.PosOf(k[row.SpacePrefixLen:])
-		s.low(k, p, s.st.ElderLow)
+		s.low(k, p, low)
+		look(p, value)
+	})
+	r.settle()
+}
+
+func (s *spaceRun) origin() {
+	inPlaces(s, &s.origins, row.OriginRows.Read, s.st.OriginLow, func(row.Pos, struct{}) {})
+}
+
+func (s *spaceRun) elder() {
+	inPlaces(s, &s.elders, row.ElderRows.Read, s.st.ElderLow, func(p row.Pos, _ struct{}) {
 		if s.firstElder == 0 || p.Seq < s.firstElder {
 			s.firstElder = p.Seq
 		}
 	})
-	s.elders.settle()
 }
 
 // others finds rows of kinds that there are not, and those that only the other type of queue has.
 func (s *spaceRun) others() {
-	all := row.WholeSpace(s.space)
-	for _, gap := range []row.Span{{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
-		{Lo: row.SpaceKey(s.space, row.KindAgain+1), Hi: row.SpaceKey(s.space, row.KindFair)},
-		{Lo: row.SpaceKey(s.space, row.KindTurn+1), Hi: all.Hi}} {
-		for k := range s.rows(gap) {
-			s.say(k, "this row is of no kind that there is")
-		}
-	}
+	all, fair := row.WholeSpace(s.space), row.FairSpan(s.space)
+	s.gaps(s.queue, row.Span{Lo: all.Lo, Hi: row.SpaceKey(s.space, row.KindState)},
+		row.Span{Lo: row.SpaceKey(s.space, row.KindAgain+1), Hi: fair.Lo},
+		row.Span{Lo: fair.Hi, Hi: all.Hi})
 	if s.settings.FIFO {
 		for k := range s.rows(s.kind(row.KindLevel)) {
 			s.say(k, "this is a level row, and the queue is no standard queue")

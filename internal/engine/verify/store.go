@@ -290,12 +290,16 @@ func (a *run) actions() {
 
 // unknown finds the rows of families that there are not.
 func (a *run) unknown() {
-	for _, gap := range []row.Span{
-		{Lo: []byte{row.FamilySchedule + 1}, Hi: []byte{row.FamilySpace}},
-		{Lo: []byte{row.FamilyHistory + 1}, Hi: nil},
-	} {
+	a.gaps(row.QueueName{},
+		row.Span{Lo: []byte{row.FamilySchedule + 1}, Hi: []byte{row.FamilySpace}},
+		row.Span{Lo: []byte{row.FamilyHistory + 1}, Hi: nil})
+}
+
+// gaps finds rows between the kinds that there are.
+func (a *run) gaps(queue row.QueueName, spans ...row.Span) {
+	for _, gap := range spans {
 		for k := range a.rows(gap) {
-			a.report(row.QueueName{}, k, "this row is of no kind that there is")
+			a.report(queue, k, "this row is of no kind that there is")
 		}
 	}
 }
