@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,7 +158,7 @@ func getManaged(_ *Engine, q *queue) (string, bool) {
 // checkSettable refuses the names among values that cannot be set on a queue of that type.
 // [ATTR-23 to ATTR-26]
 func checkSettable(values map[string]string, fifo bool) *Error {
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch a := findAttribute(name); {
 		case !fifo && (name == "DeduplicationScope" || name == "FifoThroughputLimit"): // [ATTR-24]
 			return refuse(CodeInvalidAttributeName,
@@ -203,15 +204,6 @@ func (e *Engine) with(
 // arn is the queue's Amazon Resource Name. [ATTR-38]
 func (e *Engine) arn(n QueueName) string {
 	return "arn:aws:sqs:" + e.cfg.Region + ":" + n.Account + ":" + n.Name
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m { // order does not matter: sorted below
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // GetQueueAttributes reads the attributes with the given names; the name All means every one that

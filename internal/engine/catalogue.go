@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/base64"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -105,7 +106,7 @@ func isIdentifier(s string) bool {
 // attributes in the request count. Their meaning is compared with the present attributes of the
 // queue. Tags count if the request has any. [QUEUE-6 to QUEUE-12]
 func (op *CreateQueue) compare(e *Engine, q *queue, tags []Tag) *Error {
-	for _, name := range sortedKeys(op.Attributes) {
+	for _, name := range slices.Sorted(maps.Keys(op.Attributes)) {
 		value := op.Attributes[name]
 		if value == "" {
 			continue

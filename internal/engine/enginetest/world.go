@@ -3,6 +3,7 @@ package enginetest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -299,11 +300,7 @@ func (w *World) Content(d *engine.Delivery) (e engine.Entry, ok bool) {
 
 // takeStirred returns the names of the stirred queues, in order, and forgets them.
 func (w *World) takeStirred() []string {
-	var names []string
-	for n := range w.awakened { // order does not matter: sorted below
-		names = append(names, n)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(w.awakened))
 	clear(w.awakened)
 	return names
 }
