@@ -199,7 +199,7 @@ var may = map[string][]string{
 		"internal/child", "internal/engine", "internal/kv/pebblekv", "internal/work/backoff", "internal/work/sqslimits", "github.com/aws/aws-sdk-go-v2/...", "github.com/HdrHistogram/hdrhistogram-go",
 		"golang.org/x/sync/errgroup",
 	},
-	"internal/bench/peers": {"internal/bench", "internal/child/postgres", "internal/cli", "github.com/jackc/pgx/v5", "github.com/rabbitmq/amqp091-go"},
+	"internal/bench/peers": {"internal/bench", "internal/child", "internal/child/postgres", "internal/cli", "github.com/jackc/pgx/v5", "github.com/rabbitmq/amqp091-go"},
 	"internal/bench/budget": {
 		"internal/bench", "internal/child", "internal/cli", "internal/cluster", "internal/testing/audit", "internal/testing/audit/load",
 		"internal/ops/doctor", // which has the same measure of a forced write

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
 	"tenaq/internal/bench"
+	"tenaq/internal/child"
 	"tenaq/internal/cli"
 )
 
@@ -16,7 +16,7 @@ import (
 // the error of SQS for it, the rate hardly falls during the overload, and afterwards everything is
 // as before.
 func measureOverload(ctx context.Context, e *env) ([]measure, error) {
-	admin, err := freeAddress()
+	admin, err := child.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +78,6 @@ func measureOverload(ctx context.Context, e *env) ([]measure, error) {
 		measure{"closed loop afterwards", again / peak,
 			fmt.Sprintf("%.0f/s against %.0f/s", again, peak)},
 	), err
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // How often health is checked, and how long a check may take.

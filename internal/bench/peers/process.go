@@ -2,16 +2,16 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"tenaq/internal/child"
 	"tenaq/internal/cli"
 )
 
@@ -141,10 +141,6 @@ func fetched(peer, file string) (string, error) {
 
 // freePort finds a port of loopback that no program uses.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
+	addr, err := child.FreeAddr()
+	return strings.TrimPrefix(addr, "127.0.0.1:"), err
 }
