@@ -28,9 +28,6 @@ func (s *Scanner) Done() bool { return !s.failed && len(s.rest) == 0 }
 // Fail notes that the caller cannot take what it has read.
 func (s *Scanner) Fail() { s.failed = true }
 
-// Failed reports whether something could not be taken.
-func (s *Scanner) Failed() bool { return s.failed }
-
 // Skip skips a text if it comes next, and reports whether it does.
 func (s *Scanner) Skip(text string) bool {
 	if s.failed || len(s.rest) < len(text) || string(s.rest[:len(text)]) != text {
