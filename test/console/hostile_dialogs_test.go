@@ -353,7 +353,7 @@ func TestHostileDialogs(t *testing.T) {
 		}
 		fill(first.open(t, ""), d)
 	}
-	w := &twins{edit: make([]string, 2)}
+	w := &twins{edit: make([]string, 3)}
 	for _, p := range slices.Concat(w.all(), w.first()) {
 		if p.dialog != "" && !covered[p.action] {
 			t.Errorf("the dialog of %s is not opened over hostile content: add it to filledDialogs", p.action)

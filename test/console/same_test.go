@@ -77,6 +77,9 @@ func (w *twins) all() []pressed {
 		triage("create-missing", "", "park-dlq", "Park all", "Park"),
 		ofKind(triage("delete", "a kind", "delete-dlq", "Delete", "Delete", [2]string{"To confirm", "2"})),
 		triage("delete", "all", "delete-dlq", "Delete all", "Delete", [2]string{"To confirm", "1"}),
+		{action: "delete", about: "what a search found", at: "#/q/found-dlq/messages?text=order&attribute=trial%3D2&receives=1", before: func(b *tab) { b.click(".search button", "Search the whole queue") },
+			button: [2]string{".search .triage button", "Delete these"}, dialog: "Delete", fill: [][2]string{{"To confirm", "1"}}},
+		{action: "redrive", about: "one message", at: "#/m/" + w.edit[2], button: [2]string{".message button", "Send it back"}, dialog: "Send back"},
 		ofKind(triage("note", "", "loud-dlq", "Note", "Note on", [2]string{"Note", "it's the bank: $(id)"})),
 		removal,
 		{action: "edit", at: "#/m/" + w.edit[0], button: [2]string{"button", "Edit and send"}, dialog: "Edit and send", fill: [][2]string{{"Body", hostile}}},
@@ -272,7 +275,7 @@ func (w *twins) compare(t *testing.T, all []pressed) {
 // The actions are those of the sources, so that a new button fails without its case.
 func TestEveryActionHasItsCase(t *testing.T) {
 	cases := make(map[string]bool)
-	w := &twins{edit: make([]string, 2)}
+	w := &twins{edit: make([]string, 3)}
 	for _, p := range slices.Concat(w.all(), w.first()) {
 		cases[p.action] = true
 	}

@@ -25,7 +25,7 @@ type twins struct {
 	t              *testing.T
 	buttons, typed *server
 	like           string            // id of a message
-	edit           []string          // ids of dead letters
+	edit           []string          // ids of dead letters: two of edit-dlq, two of found-dlq
 	task           map[string]string // by its queue
 	known          map[string]bool   // ids that both have
 	bin, home      string
@@ -88,7 +88,7 @@ func (w *twins) furnish(s *server) {
 	}
 	w.like = s.send("resume", `{"like": "this"}`, object{"MessageAttributes": object{
 		"raw": object{"DataType": "Binary.x", "BinaryValue": "AAEC/w=="}, "n": object{"DataType": "Number", "StringValue": "-1"}}})
-	for _, name := range []string{"back", "move", "park", "delete", "edit", "calm", "loud"} {
+	for _, name := range []string{"back", "move", "park", "delete", "found", "edit", "calm", "loud"} {
 		s.failing(name)
 	}
 	s.create("step-dlq", nil, nil)
@@ -96,9 +96,11 @@ func (w *twins) furnish(s *server) {
 		s.send("step-dlq", fmt.Sprint(i), nil)
 	}
 	var list struct{ Messages []struct{ MessageID string } }
-	s.ask("/v1/queues/edit-dlq/messages", nil, &list)
-	for _, m := range list.Messages {
-		w.edit = append(w.edit, m.MessageID)
+	for _, queue := range []string{"edit-dlq", "found-dlq"} {
+		s.ask("/v1/queues/"+queue+"/messages", nil, &list)
+		for _, m := range list.Messages[:2] {
+			w.edit = append(w.edit, m.MessageID)
+		}
 	}
 	for queue, n := range map[string]int{"slow": 900, "again": 4, "rate": 3, "cancel": 3} { // slow runs longer than a test
 		s.sendMany(queue, n)
