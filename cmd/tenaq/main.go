@@ -133,8 +133,8 @@ func newRoot(a *cli.App) *cobra.Command {
 	}
 	unix := newUnixCommands(a)
 	add(groupServer, unix.serve, serve.NewConfigCmd(a), doctor.NewHealthCmd(a),
-		doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a), newKeysCmd(a), unix.verify,
-		serve.NewBackupCmd(a), unix.restore, unix.salvage, unix.bench)
+		doctor.NewStatusCmd(a), doctor.NewCmd(a), cluster.NewCmd(a), alarms.NewCmd(a),
+		newKeysCmd(a), unix.verify, serve.NewBackupCmd(a), unix.restore, unix.salvage, unix.bench)
 	add(groupQueues, queues.NewCmd(a), queues.NewApplyCmd(a), queues.NewMoveCmd(a),
 		queues.NewBridgeCmd(a), queues.NewGroupCmd(a), dead.NewCmd(a), dead.NewTaskCmd(a),
 		alarms.NewWatchCmd(a))

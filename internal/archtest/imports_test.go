@@ -122,7 +122,7 @@ var may = map[string][]string{
 		"internal/work/plainjson",
 		"internal/api/handle", "internal/work/fingerprint", "internal/work/timeline",
 		"internal/api/intake", "internal/api/refusal", "internal/api/sqs/sqswire", "internal/api/wire", "internal/broker", "internal/cluster", "internal/door/auth",
-		"internal/engine", "internal/observe/alarm", "internal/observe/monitor", "internal/observe/tally", "internal/work/extension",
+		"internal/engine", "internal/observe/alarm", "internal/observe/metric", "internal/observe/monitor", "internal/observe/tally", "internal/work/extension",
 	},
 	"internal/server": {
 		"internal/api/...", "internal/broker", "internal/cluster/...", "internal/console", "internal/door/...", "internal/engine", "internal/engine/salvage", "internal/engine/verify", "internal/kv", "internal/kv/pebblekv",
@@ -209,7 +209,7 @@ var may = map[string][]string{
 
 	// Tools for operators, which examine and watch endpoints.
 	"internal/ops/doctor": {
-		"internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/settings", "internal/work/extension", "internal/work/sqsqueue",
+		"internal/api/v1", "internal/cli", "internal/cluster", "internal/cluster/wire", "internal/door/policy", "internal/observe/metric", "internal/settings", "internal/work/extension", "internal/work/sqsqueue",
 		"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/...", "golang.org/x/sync/...",
 	},
 	"internal/ops/sweep": {"claims", "internal/cli", "producer", "records", "worker", "github.com/aws/aws-sdk-go-v2/..."},

@@ -114,8 +114,9 @@ type Broker struct {
 
 	beat atomic.Pointer[time.Time] // when the last turn was answered
 
-	commitTimes, turnSizes *metric.Histogram
-	waiting                atomic.Int64 // polls
+	commitTimes, turnSizes     *metric.Histogram
+	recentCommits, recentTurns metric.Recent
+	waiting                    atomic.Int64 // polls
 
 	policies atomic.Uint64 // turns in which the policy of some queue changed
 	noSpace  atomic.Bool   // on the disk, for histories
@@ -269,12 +270,18 @@ type Metrics struct {
 	Turns   *metric.Histogram // requests that were taken up together
 	Polls   int64             // receives that wait for messages
 	Intake  int               // requests that wait to be taken up
+
+	// Those of the latest minutes: times in microseconds, and requests.
+	RecentCommits, RecentTurns *metric.Recent
+
+	NoSpace bool // sends are refused with ErrNoSpace
 }
 
 // Metrics returns how the writer works now.
 func (b *Broker) Metrics() Metrics {
 	return Metrics{Commits: b.commitTimes, Turns: b.turnSizes, Polls: b.waiting.Load(),
-		Intake: b.intake.len()}
+		Intake: b.intake.len(), RecentCommits: &b.recentCommits, RecentTurns: &b.recentTurns,
+		NoSpace: b.noSpace.Load()}
 }
 
 // signal tells the writer that there is something to do.
@@ -445,7 +452,9 @@ func (b *Broker) settle(t *turn) error {
 	}
 	from := time.Now()
 	err := t.wait()
-	b.commitTimes.Observe(time.Since(from).Seconds())
+	took := time.Since(from)
+	b.commitTimes.Observe(took.Seconds())
+	b.recentCommits.Observe(took.Microseconds())
 	return err
 }
 
@@ -470,6 +479,7 @@ func (b *Broker) turn() *turn {
 	b.waiting.Store(int64(b.polls.count))
 	if n := len(taken); n > 0 {
 		b.turnSizes.Observe(float64(n))
+		b.recentTurns.Observe(int64(n))
 	}
 	if b.intake.len() > 0 || len(b.again) > 0 {
 		b.signal()

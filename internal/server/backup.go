@@ -28,6 +28,13 @@ type backups struct {
 	stopping   func() bool
 
 	running atomic.Bool
+	latest  atomic.Pointer[madeBackup] // that was read to its end; nil before
+}
+
+// A madeBackup is a backup that a client has read.
+type madeBackup struct {
+	taken time.Time
+	bytes int64
 }
 
 func (s *Server) newBackups(
@@ -92,7 +99,9 @@ func (b *runningBackup) WriteTo(w io.Writer) (n int64, err error) {
 		return 0, err
 	}
 	counted := &stoppable{w: w, b: b}
-	err = backup.Write(counted, b.manifest, files)
+	if err = backup.Write(counted, b.manifest, files); err == nil {
+		b.backups.latest.Store(&madeBackup{b.manifest.Taken.Truncate(time.Second), counted.n})
+	}
 	return counted.n, err
 }
 

@@ -42,8 +42,8 @@ func (s *Server) openNode() error {
 		Version:   s.cfg.Version,
 		Lead:      s.lead,
 		Free: func() (uint64, error) {
-			n, err := roomOn(s.cfg.DataDir)
-			return uint64(n), err
+			on, err := roomOn(s.cfg.DataDir)
+			return uint64(on.free), err
 		},
 		Low:      s.disk.low,
 		Requests: s.counted(forwarded(s.here())),

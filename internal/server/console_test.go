@@ -343,6 +343,7 @@ func TestConsoleOfAStalledDisk(t *testing.T) {
 		s.ConsoleURL(): "<noscript>", s.URL() + "/v1/session": `"server":"tenaq"`, overview: `"visible":1`,
 		s.URL() + "/v1/series?queues=orders&last=30m": `"since"`, s.URL() + "/v1/queues?only=dead&sort=visible&desc=1&limit=100": `"queues"`,
 		s.URL() + "/v1/alarms?state=ALARM": `"alarms"`, s.URL() + "/v1/outbox": `"outboxes"`,
+		s.URL() + "/v1/status": `"freeBytes"`, // of the page Health
 	}
 	_, page := visit(t, "GET", s.ConsoleURL())
 	for _, file := range regexp.MustCompile(`(?:src|href)="(?:\./)?([^":#]+)"`).FindAllStringSubmatch(page, -1) {

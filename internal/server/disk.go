@@ -17,12 +17,25 @@ import (
 // same, so that the deletes which make room have room to be written. [DUR-23]
 type disk struct {
 	dir     string
-	room    func(dir string) (int64, error) // how many bytes a write there may still take
+	room    func(dir string) (room, error)
 	reserve int64
 	ballast int64
 	logger  *slog.Logger
 
 	refusing atomic.Bool
+	seen     atomic.Pointer[sight] // nil before the first look that succeeded
+}
+
+// A room is the space of a disk in bytes.
+type room struct {
+	free  int64 // what a write may still take
+	total int64
+}
+
+// A sight is what a look has found. It is there while the disk does not answer. [V1-25]
+type sight struct {
+	room
+	at time.Time
 }
 
 const (
@@ -36,11 +49,13 @@ func (d *disk) low() bool { return d.refusing.Load() }
 
 // look acts on how much room there is.
 func (d *disk) look() {
-	free, err := d.room(d.dir)
+	found, err := d.room(d.dir)
 	if err != nil {
 		d.logger.Warn("cannot read the free disk space", "error", err)
 		return
 	}
+	free := found.free
+	d.seen.Store(&sight{found, time.Now()})
 	// The differences, unlike the sums, fit for every reserve that can be asked for.
 	low := free < d.reserve
 	if d.low() {

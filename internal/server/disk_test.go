@@ -14,7 +14,7 @@ import (
 func fakeDisk(dir string, free *int64, reserve, ballast int64) *disk {
 	return &disk{
 		dir:     dir,
-		room:    func(string) (int64, error) { return *free, nil },
+		room:    func(string) (room, error) { return room{*free, 1 << 41}, nil },
 		reserve: reserve,
 		ballast: ballast,
 		logger:  slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -58,13 +58,17 @@ func TestDiskReserveExtremes(t *testing.T) {
 
 // If the free space cannot be read, the last known figure stays.
 func TestDiskUnknown(t *testing.T) {
-	free := int64(0)
+	free := int64(7)
 	d := fakeDisk(t.TempDir(), &free, 1000, 1)
+	if d.seen.Load() != nil {
+		t.Error("the disk is known before the first look")
+	}
 	d.look()
-	d.room = func(string) (int64, error) { return 0, errors.New("not today") }
+	d.room = func(string) (room, error) { return room{}, errors.New("not today") }
+	seen := *d.seen.Load()
 	d.look()
-	if !d.low() {
-		t.Error("sends are accepted when the room is unknown, and were refused before")
+	if !d.low() || *d.seen.Load() != seen {
+		t.Errorf("sends are refused: %t, and %+v was seen, before %+v", d.low(), *d.seen.Load(), seen)
 	}
 }
 
@@ -99,8 +103,8 @@ func TestBallast(t *testing.T) {
 
 // The room on a real disk is a number that makes sense.
 func TestRoom(t *testing.T) {
-	if free, err := roomOn(t.TempDir()); err != nil || free <= 0 {
-		t.Errorf("got %d, %v, want some room", free, err)
+	if got, err := roomOn(t.TempDir()); err != nil || got.free <= 0 || got.total < got.free {
+		t.Errorf("got %+v, %v, want some room", got, err)
 	}
 	if _, err := roomOn(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a directory that is not there has room")

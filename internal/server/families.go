@@ -158,8 +158,8 @@ var table = []row{
 		func(r *reading) float64 { return oneIf(r.s.disk.low()) }),
 	family("tenaq_disk_free_bytes", gauge, "Free bytes on the disk of the data directory",
 		func(w *metric.Writer, r *reading) {
-			if free, err := r.s.disk.room(r.s.cfg.DataDir); err == nil {
-				w.Value(float64(free))
+			if on, err := r.s.disk.room(r.s.cfg.DataDir); err == nil {
+				w.Value(float64(on.free))
 			}
 		}),
 

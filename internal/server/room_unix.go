@@ -4,10 +4,11 @@ package server
 
 import "golang.org/x/sys/unix"
 
-func roomOn(dir string) (int64, error) {
+func roomOn(dir string) (room, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
+		return room{}, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	size := int64(st.Bsize)
+	return room{free: int64(st.Bavail) * size, total: int64(st.Blocks) * size}, nil
 }

@@ -2,4 +2,4 @@ package server
 
 import "errors"
 
-func roomOn(string) (int64, error) { return 0, errors.ErrUnsupported }
+func roomOn(string) (room, error) { return room{}, errors.ErrUnsupported }

@@ -28,6 +28,7 @@ import (
 	"tenaq/internal/cluster/node"
 	"tenaq/internal/door/auth"
 	"tenaq/internal/kv/pebblekv"
+	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/tally"
 )
 
@@ -48,7 +49,8 @@ type Server struct {
 	cluster http.Handler   // of a node, answers about the cluster
 	relay   *relay.Handler // of a node, answers while writer is nil
 
-	started time.Time
+	started     time.Time
+	memoryLimit int64 // of the control groups at the start, -1 for none
 
 	listener, adminListener net.Listener
 	http, adminHTTP         *http1.Server
@@ -73,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, started: time.Now()}
+	s := &Server{cfg: cfg, started: time.Now(), memoryLimit: metric.MemoryLimit()}
 	if err := s.open(); err != nil {
 		s.close()
 		return nil, err

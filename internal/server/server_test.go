@@ -39,6 +39,12 @@ func run(t *testing.T, cfg Config) (s *Server, stop func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, begin(t, s)
+}
+
+// begin runs a server; stop stops it and returns what Run said.
+func begin(t *testing.T, s *Server) (stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -58,7 +64,7 @@ func run(t *testing.T, cfg Config) (s *Server, stop func() error) {
 		}
 	}
 	t.Cleanup(func() { stop() })
-	return s, stop
+	return stop
 }
 
 // client keeps no connections, so that none outlives its test.

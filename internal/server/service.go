@@ -103,6 +103,7 @@ func (s *Server) newService(store kv.Store, change func(*broker.Config)) (*servi
 		Redrivers: s.cfg.Redrivers,
 		Stores:    s.cfg.Stores,
 		Settings:  s.cfg.Settings,
+		Status:    s.status,
 		Backup:    s.backups.begin,
 		Control:   control,
 		SQS:       v.api.Do,

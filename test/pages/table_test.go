@@ -164,6 +164,8 @@ printf '#!/bin/sh\nwc -l\n' >import; chmod +x import`,
 
 	{name: "docs/operations/README.md", swap: []string{"/var/lib/", "$PWD/"}},
 
+	{name: "docs/operations/health.md", before: "tenaq serve", want: []string{"sends          accepted"}},
+
 	{name: "docs/operations/inspect.md", before: `
 tenaq serve
 eval "$(tenaq env)"

@@ -31,7 +31,7 @@ is meant for scripts, and for containers without curl. It waits up to
 
 The exit code is 0 if the server is ready. It is 1 if the server cannot be
 reached or reports why it is not ready: it is stopping, the disk is full, or a
-forced write does not return.`,
+forced write does not return. "tenaq status" shows the figures of a server.`,
 		Example: `  tenaq health
   tenaq health --admin-listen 127.0.0.1:9425 --timeout 1s
   docker run --health-cmd '/tenaq health' -p 127.0.0.1:9324:9324 tenaq`,

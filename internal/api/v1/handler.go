@@ -21,8 +21,8 @@ import (
 	"tenaq/internal/observe/monitor"
 )
 
-// Config configures a Handler. Monitor, Redrivers, Stores, Settings, Backup and Control may be nil;
-// the rest is required.
+// Config configures a Handler. Monitor, Redrivers, Stores, Settings, Status, Backup and Control may
+// be nil; the rest is required.
 type Config struct {
 	Broker   *broker.Broker
 	Door     *auth.Door
@@ -53,6 +53,10 @@ type Config struct {
 
 	// Settings are those of the server, without passwords; nil for a server without a list.
 	Settings []Setting
+
+	// Status fills in what the server knows besides its broker for /v1/status, without waiting for
+	// the disk; nil for a server without.
+	Status func(*ServerStatus)
 
 	// Backup begins a backup for /v1/backup; nil for a server without. It refuses with
 	// ErrBackupRunning.

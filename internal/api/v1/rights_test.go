@@ -17,6 +17,7 @@ func TestEveryRight(t *testing.T) {
 	keys := []string{`{"id": "TQALL", "secret": "the-secret-of-TQALL", "allow": ["*"]}`}
 	k := newKeyed(t, keys...)
 	k.cfg.Redrivers, k.cfg.Stores, k.cfg.Settings = newMadeRedrivers(), newMadeStores(), []Setting{{}}
+	k.cfg.Status = func(*ServerStatus) {}
 	k.cfg.SQS = func(context.Context, http.ResponseWriter, *http.Request, auth.Principal, string, []byte) ([]byte, error) {
 		return nil, nil
 	}

@@ -27,6 +27,7 @@ func TestRoutesAreReached(t *testing.T) {
 		}
 		served := *h
 		served.cfg.Redrivers, served.cfg.Stores, served.cfg.Settings = newMadeRedrivers(), newMadeStores(), []Setting{{}}
+		served.cfg.Status = func(*ServerStatus) {}
 		served.cfg.Control, served.cfg.Monitor, served.cfg.Backup = needed(r)
 		if found, _, allow := served.find(req); found != r {
 			t.Errorf("%s %s is answered by %+v, or allows %v", r.method, path, found, allow)

@@ -20,6 +20,9 @@ func init() {
 		{method: "GET", path: "/settings", action: "ViewSettings", server: true,
 			needs: hasSettings, operation: does((*call).settings),
 			summary: "List the settings of this server with their origins, without passwords"},
+		{method: "GET", path: "/status", action: "ViewSettings", server: true, needs: hasStatus,
+			operation: does((*call).status),
+			summary:   "Show the figures of this server: disk, commits, requests, memory, backups"},
 		{method: "GET", path: "/session", action: "Session", free: true, needs: hasSessions,
 			operation: does((*call).showSession),
 			summary:   "Show the session of a page, and what it may do"},
@@ -204,8 +207,11 @@ func hasStores(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Stores != nil
 }
 func hasSettings(h *Handler) bool { return len(h.cfg.Settings) > 0 }
-func hasCluster(h *Handler) bool  { return h.cfg.Control != nil }
-func hasSQS(h *Handler) bool      { return h.cfg.Broker != nil && h.cfg.SQS != nil }
+func hasStatus(h *Handler) bool {
+	return h.cfg.Broker != nil && h.cfg.Status != nil
+}
+func hasCluster(h *Handler) bool { return h.cfg.Control != nil }
+func hasSQS(h *Handler) bool     { return h.cfg.Broker != nil && h.cfg.SQS != nil }
 func hasSessions(h *Handler) bool {
 	return h.cfg.Broker != nil && h.cfg.Door.HasSessions()
 }

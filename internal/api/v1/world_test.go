@@ -29,9 +29,11 @@ type world struct {
 // newDoor is open.
 func newDoor() *auth.Door { return auth.New(auth.Config{Account: account, Sessions: true}) }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB) *world { return newWorldOn(t, kv.NewMemory()) }
+
+func newWorldOn(t testing.TB, store kv.Store) *world {
 	t.Helper()
-	b, err := broker.New(broker.Config{Store: kv.NewMemory(), Engine: engine.Config{
+	b, err := broker.New(broker.Config{Store: store, Engine: engine.Config{
 		Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) },
 	}})
 	if err != nil {

@@ -63,6 +63,12 @@ export interface Attribute {
   value?: string;
 }
 
+export interface BackupStatus {
+  bytes?: number;
+  running: boolean;
+  taken?: string;
+}
+
 export interface BreakerSpan {
   from: string | null;
   state: "CLOSED" | "OPEN" | "HALF_OPEN";
@@ -147,6 +153,13 @@ export interface ClaimView {
   undo?: number;
 }
 
+export interface CommitStatus {
+  count: number;
+  p50Ms?: number;
+  p99Ms?: number;
+  since: string;
+}
+
 export interface Counted {
   deleted: number;
   received: number;
@@ -174,6 +187,14 @@ export interface Description {
   now: string;
   server: string;
   version: string;
+}
+
+export interface DiskStatus {
+  at?: string;
+  freeBytes?: number;
+  near: boolean;
+  reserveBytes: number;
+  totalBytes?: number;
 }
 
 export interface Event {
@@ -326,6 +347,12 @@ export interface Member {
   trouble?: string;
   version: string;
   voter: boolean;
+}
+
+export interface MemoryStatus {
+  goroutines: number;
+  limitBytes?: number;
+  residentBytes?: number;
 }
 
 export interface Message {
@@ -621,12 +648,34 @@ export interface ReplaySkips {
   refused: number;
 }
 
+export interface RequestStatus {
+  polls: number;
+  throttled: number;
+  waiting: number;
+}
+
 export interface SeriesList {
   from: string;
   periodMs: number;
   periods: number;
   queues: { [name: string]: QueueSeries };
   since: string;
+}
+
+export interface ServerStatus {
+  alarmsJudgedMs?: number;
+  backups?: BackupStatus;
+  commits: CommitStatus;
+  disk: DiskStatus;
+  memory: MemoryStatus;
+  now: string;
+  region: string;
+  requests: RequestStatus;
+  sendsRefused: boolean;
+  silenceMs: number;
+  started: string;
+  turns: TurnStatus;
+  version: string;
 }
 
 export interface Session {
@@ -784,6 +833,13 @@ export interface Trace {
   now: string;
   registrations: Registration[];
   unknown: Unknown[];
+}
+
+export interface TurnStatus {
+  count: number;
+  p50?: number;
+  p99?: number;
+  since: string;
 }
 
 export interface Unknown {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/settings"
 )
@@ -127,7 +128,7 @@ func checkSpace(free, all, reserve int64) Finding {
 		return problem("free space on this disk",
 			"%s, which is below the reserve of %s: sends are refused", says,
 			cli.HumanSize(reserve)).with(figures)
-	case free < 4*max(reserve, 64<<20):
+	case v1.IsDiskNear(free, reserve):
 		return warning("free some space; tenaq peek shows what the queues hold",
 			"%s; below %s sends are refused", says, cli.HumanSize(max(0, reserve))).with(figures)
 	}

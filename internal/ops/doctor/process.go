@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tenaq/internal/cli"
+	"tenaq/internal/observe/metric"
 )
 
 // A processLook reads /proc about the server that has the data open, or about this process in place
@@ -60,43 +61,11 @@ func (p processLook) memory() memoryLook {
 		m.err = err
 		return m
 	}
-	m.limit = groupMemory(p.root, string(groups))
+	m.limit = metric.GroupMemory(p.root, string(groups))
 	if p.pid != 0 {
 		m.used = StatusBytes(filepath.Join(p.proc, "status"), "VmRSS:")
 	}
 	return m
-}
-
-// groupMemory returns the lowest limit of the control groups of a process and their parents; -1 for
-// none. groups is the text of /proc/PID/cgroup. In a container, the path of a group may be that of
-// the host. The group itself is then mounted at the root.
-func groupMemory(root, groups string) int64 {
-	least := int64(-1)
-	for line := range strings.Lines(groups) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) != 3 {
-			continue
-		}
-		base, file := root, "memory.max"
-		switch {
-		case fields[1] == "memory":
-			base, file = filepath.Join(root, "memory"), "memory.limit_in_bytes"
-		case fields[1] != "":
-			continue
-		}
-		for path := filepath.Clean("/" + fields[2]); ; path = filepath.Dir(path) {
-			text, err := os.ReadFile(filepath.Join(base, path, file))
-			// In version 1, a number close to the largest means no limit.
-			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil &&
-				bad == nil && n < 1<<60 && (least < 0 || n < least) {
-				least = n
-			}
-			if path == "/" {
-				break
-			}
-		}
-	}
-	return least
 }
 
 // StatusBytes reads a line such as "VmRSS: 12 kB"; 0 when there is none.
