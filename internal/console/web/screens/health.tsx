@@ -2,21 +2,21 @@
 
 import { Fragment, h } from "preact";
 import { useState } from "preact/hooks";
-import type { Member, Setting, SettingList, Status } from "../api.gen";
+import type { BackupStatus, DiskStatus, Member, ServerStatus, Setting, SettingList, Status } from "../api.gen";
 import { useGet } from "../api";
 import { cmd, useCommands } from "../commands";
-import { age, bytes, count } from "../format";
+import { age, bytes, clock, count, plural } from "../format";
 import { latest, polling, restarts, stalled, streaming } from "../live";
-import { Badge, Empty, Fact, T, Table, Time, useTitle, Wait } from "../parts";
+import { Badge, Empty, Fact, Seen, T, Table, Time, useTitle, Wait } from "../parts";
 import { has, lost, server } from "../state";
 
 export function Health() {
   useTitle("Health");
   const d = server.value, tick = polling.value ? null : latest.value;
   const clustered = d?.features.includes("cluster") ?? false;
-  const settings = has("settings", "tenaq:ViewSettings");
+  const settings = has("settings", "tenaq:ViewSettings"), figures = has("status", "tenaq:ViewSettings");
   useCommands([cmd("Check the disk, the clock, the endpoint and the queues", "tenaq", "doctor"), { ...cmd("Check that the server on this machine is ready", "tenaq", "health"), local: true },
-    ...(settings ? [cmd("Print the settings of the server", "tenaq", "config", "running")] : []), cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
+    ...(figures ? [cmd("Show the figures of the server", "tenaq", "status")] : []), ...(settings ? [cmd("Print the settings of the server", "tenaq", "config", "running")] : []), cmd("Copy all data into a file", "tenaq", "backup", "tenaq.backup"),
     ...(clustered ? [cmd("Show the cluster", "tenaq", "cluster", "status")] : [])]);
   if (!d) return <Empty>Waiting for the server…</Empty>;
   return <Fragment>
@@ -33,6 +33,7 @@ export function Health() {
       {d.caller.expires && <Fact name="Access ends"><Time at={d.caller.expires} /></Fact>}
       <Fact name="Parts of the API"><T text={d.features.join(", ")} /></Fact>
     </dl>
+    {figures && <Figures clustered={clustered} />}
     {clustered ? <Cluster /> : <Fragment><h2>Cluster</h2><Empty>This is a single server. A cluster of three servers survives the loss of one: <code>tenaq cluster --help</code>.</Empty></Fragment>}
     {settings && <Settings clustered={clustered} />}
     <p class="dim">The admin address has more for monitoring systems: <code>/livez</code>, <code>/readyz</code> and <code>/metrics</code>.</p>
@@ -43,6 +44,48 @@ function difference(at: number): string {
   const ms = Math.abs(Date.now() - at);
   return ms < 2500 ? "less than 2.5 s" : age(ms);
 }
+
+const every = 5000;
+
+const took = (ms?: number): string => ms === undefined ? "–" : ms < 1000 ? `${+ms.toPrecision(2)} ms` : `${+(ms / 1000).toPrecision(2)} s`;
+
+// Figures say how the server does, also while its disk hangs. [V1-25]
+function Figures({ clustered }: { clustered: boolean }) {
+  const asked = useGet<ServerStatus>("/status", {}, every);
+  return <Fragment><h2>Figures{clustered && " of the leader"} <Seen at={asked.at} every={every} /></h2>
+    <Wait of={asked}>{(s) => {
+      const { commits, turns, requests, memory } = s, others = (s.disk.freeBytes ?? 0) > 1.05 * s.disk.reserveBytes;
+      const since = (n: string, at: string) => `${n} since ${clock(at)}`;
+      return <Fragment>
+        {s.sendsRefused ? <div class="problem" role="alert"><strong>Sends are refused: {others ? "the disk of another node is nearly full." : "free disk space is below the reserve."}</strong> Make room on it: receives and deletes go on.</div>
+          : s.disk.near && <p><Badge kind="warn">the disk is nearly full</Badge> {s.disk.reserveBytes > 0 && `Sends are refused when less than ${bytes(s.disk.reserveBytes)} is free.`} Make room on it.</p>}
+        <dl class="facts">
+          <Fact name="Region"><T text={s.region} /></Fact>
+          <Fact name="Started"><Time at={s.started} />, {age(Date.parse(s.now) - Date.parse(s.started))} ago</Fact>
+          <Fact name="Sends">{s.sendsRefused ? <Badge kind="bad">refused</Badge> : "accepted"}</Fact>
+          <Fact name="Free disk space"><Free d={s.disk} now={Date.parse(s.now)} /></Fact>
+          <Fact name="Reserve" title="While less disk space is free, the server refuses sends">{s.disk.reserveBytes ? bytes(s.disk.reserveBytes) : "none"}</Fact>
+          <Fact name="Commit time, p50" title={since(`Half of ${plural(commits.count, "commit")} waited for the disk so long at most,`, commits.since)}>{took(commits.p50Ms)}</Fact>
+          <Fact name="Commit time, p99" title={since(`99 % of ${plural(commits.count, "commit")} waited for the disk so long at most,`, commits.since)}>{took(commits.p99Ms)}</Fact>
+          <Fact name="Requests in one turn, p99" title={since(`The writer carried out so many together at most, in 99 % of ${plural(turns.count, "turn")}`, turns.since)}>{turns.p99 === undefined ? "–" : count(turns.p99)}</Fact>
+          <Fact name="Requests that wait for the writer">{count(requests.waiting)}</Fact>
+          <Fact name="Receives that wait for messages">{count(requests.polls)}</Fact>
+          <Fact name="Requests refused as too many" title="Answered RequestThrottled since the server started">{count(requests.throttled)}</Fact>
+          <Fact name="Memory" title="Resident memory of the process, and the limit of its control group">{memory.residentBytes ? bytes(memory.residentBytes) : "–"}{memory.limitBytes && ` of ${bytes(memory.limitBytes)}`}</Fact>
+          <Fact name="Goroutines" title="Tasks inside the process; a number that only grows is a leak">{count(memory.goroutines)}</Fact>
+          {s.alarmsJudgedMs !== undefined && <Fact name="Alarms judged" title="At least once a minute">{age(s.alarmsJudgedMs)} ago</Fact>}
+          {s.backups && <Fact name="Latest backup" title="Through this server, since it started"><Backup b={s.backups} /></Fact>}
+        </dl></Fragment>;
+    }}</Wait></Fragment>;
+}
+
+// Free is the free space, with its time if the latest look at the disk is old.
+function Free({ d, now }: { d: DiskStatus; now: number }) {
+  if (d.freeBytes === undefined) return <Fragment>not known</Fragment>;
+  return <Fragment>{bytes(d.freeBytes)} of {bytes(d.totalBytes!)}{now - Date.parse(d.at!) > 10_000 && <Fragment> as of <Time at={d.at} /></Fragment>}</Fragment>;
+}
+
+const Backup = ({ b }: { b: BackupStatus }) => <Fragment>{b.taken ? <Fragment><Time at={b.taken} />, {bytes(b.bytes ?? 0)}</Fragment> : "none since the start"}{b.running && "; one is being read"}</Fragment>;
 
 // Settings are read when they are unfolded. Those that were set come first. [V1-24]
 function Settings({ clustered }: { clustered: boolean }) {
