@@ -72,6 +72,7 @@ type Handler struct {
 	live    *lives
 	asked   chan struct{} // holds one for each redriver that is asked
 	reached chan struct{} // holds one for each request to a store outside
+	making  chan struct{} // holds one while the example is made
 	asides  *asides
 	since   time.Time // of what is known
 }
@@ -81,6 +82,7 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, live: newLives(cfg.Broker, cfg.Door.Account()),
 		asked:   make(chan struct{}, redriversAtOnce),
 		reached: make(chan struct{}, storesAtOnce),
+		making:  make(chan struct{}, 1),
 		asides:  &asides{boxes: make(map[string]asideList)},
 		since:   time.Now().UTC().Truncate(time.Second)}
 }

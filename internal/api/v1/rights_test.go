@@ -61,9 +61,9 @@ func TestEveryRight(t *testing.T) {
 	if got := len(slices.Compact(tried)); got < 30 {
 		t.Errorf("only %d rights were tried", got)
 	}
-	// Every key may use these. The parts of a trace and the actions of Do need rights of their own:
-	// see TestTraceRights, and TestDoRights in internal/server.
-	if want := []string{"Describe", "Describe", "MakeToken", "Session", "SignIn", "SignOut", "Trace", "Do"}; !slices.Equal(free, want) {
+	// Every key may use these. The parts of a trace, the actions of Do and the example need rights
+	// of their own: see TestTraceRights, TestExampleRights, and TestDoRights in internal/server.
+	if want := []string{"Describe", "Describe", "MakeToken", "Session", "SignIn", "SignOut", "Trace", "Do", "Example"}; !slices.Equal(free, want) {
 		t.Errorf("the routes %q are free, want %q", free, want)
 	}
 }

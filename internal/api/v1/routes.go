@@ -97,6 +97,10 @@ func init() {
 			needs: hasSQS, operation: does((*call).doAction),
 			summary: "Carry out an action of SQS, with its right, such as sqs:SendMessage"},
 
+		{method: "POST", path: "/example", action: "Example", free: true,
+			operation: does((*call).makeExample),
+			summary:   "Make a queue whose worker fails, to look at, with the rights of all it does"},
+
 		{method: "GET", path: "/records", action: "ReadRecords", operation: does((*call).records),
 			summary: "Read records in the order of their keys"},
 		{method: "POST", path: "/records", action: "WriteRecords", large: true,

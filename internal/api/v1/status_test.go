@@ -37,7 +37,7 @@ func (b slowBatch) Force() func() error {
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := time.Duration(0)
-		w := newWorldOn(t, slowStore{kv.NewMemory(), &takes})
+		w := newWorldOn(t, slowStore{kv.NewMemory(), &takes}, 0)
 		w.useMonitor(t)
 		began := time.Now().UTC()
 		w.cfg.Version = "v1.2.3"

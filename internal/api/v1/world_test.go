@@ -29,12 +29,14 @@ type world struct {
 // newDoor is open.
 func newDoor() *auth.Door { return auth.New(auth.Config{Account: account, Sessions: true}) }
 
-func newWorld(t testing.TB) *world { return newWorldOn(t, kv.NewMemory()) }
+func newWorld(t testing.TB) *world { return newWorldOn(t, kv.NewMemory(), 0) }
 
-func newWorldOn(t testing.TB, store kv.Store) *world {
+// newWorldOn keeps the names of deleted queues for some milliseconds.
+func newWorldOn(t testing.TB, store kv.Store, delay int64) *world {
 	t.Helper()
 	b, err := broker.New(broker.Config{Store: store, Engine: engine.Config{
 		Region: "us-east-1", InFlightMax: 1000, Fault: func(sentence string) { panic(sentence) },
+		RecreateDelay: delay,
 	}})
 	if err != nil {
 		t.Fatal(err)
