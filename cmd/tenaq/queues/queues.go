@@ -40,7 +40,7 @@ and 256KiB.`,
 	f.Register(cmd)
 	cmd.AddCommand(newCreateCmd(a, f), newListCmd(a, f), newShowCmd(a, f), newSetCmd(a, f),
 		newTagCmd(a, f), newUntagCmd(a, f), newPauseCmd(a, f), newResumeCmd(a, f),
-		newPurgeCmd(a, f), newDeleteCmd(a, f))
+		newPurgeCmd(a, f), newDeleteCmd(a, f), newExampleCmd(a, f))
 	cli.AsGroup(cmd)
 	return cmd
 }
