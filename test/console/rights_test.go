@@ -16,7 +16,7 @@ var (
 	moving  = append(slices.Clone(taking), "sqs:SendMessage")
 	editing = []string{"tenaq:ReplaceMessage", "tenaq:PeekMessages", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
 	rights  = map[string][]string{
-		"create": {"sqs:CreateQueue"}, "send-first": {"sqs:CreateQueue", "sqs:SendMessage"}, "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
+		"create": {"sqs:CreateQueue"}, "send-first": {"sqs:CreateQueue", "sqs:SendMessage"}, "example": append(slices.Clone(taking[1:]), "sqs:CreateQueue", "sqs:SendMessage", "tenaq:Nack"), "send": {"sqs:SendMessage"}, "purge": {"sqs:PurgeQueue"}, "delete-queue": {"sqs:DeleteQueue"},
 		"pause": {"sqs:TagQueue", "sqs:UntagQueue"}, "resume": {"sqs:TagQueue", "sqs:UntagQueue"}, "settings": {"sqs:SetQueueAttributes"},
 		"tag": {"sqs:TagQueue"}, "untag": {"sqs:TagQueue", "sqs:UntagQueue"},
 		"redrive": moving, "move": moving, "park": moving, "create-missing": moving, "delete": taking, "edit": editing, "note": {"tenaq:NoteReason"},
@@ -120,7 +120,8 @@ func TestFirstWithoutRights(t *testing.T) {
 	t.Parallel()
 	const looks = `"tenaq:List*", "tenaq:Get*", "tenaq:View*"`
 	for _, test := range []struct{ name, allow, arg, buttons string }{
-		{"all", `"*"`, "--console=on", "Send a message, Create a queue"},
+		{"all", `"*"`, "--console=on", "Send a message, Create a queue, Break a worker (demo)"},
+		{"without nack", looks + `, "sqs:*", "tenaq:PeekMessages"`, "--console=on", "Send a message, Create a queue"},
 		{"create", looks + `, "sqs:CreateQueue"`, "--console=on", "Create a queue"},
 		{"send", looks + `, "sqs:SendMessage"`, "--console=on", ""},
 		{"read-only", `"*"`, "--console-read-only", ""},

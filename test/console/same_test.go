@@ -130,7 +130,8 @@ func (w *twins) first() []pressed {
 	named, fifo := p, p
 	named.about, named.fill = "with a name", [][2]string{{"Queue", "jobs"}, {"Body", hostile}}
 	fifo.about, fifo.fill = "FIFO", [][2]string{{"Queue", "late.fifo"}, {"Message group", "it's-$(id)"}}
-	return []pressed{p, named, fifo}
+	example := pressed{action: "example", at: "#/", prepare: empty, button: [2]string{"main button", "Break a worker"}}
+	return []pressed{p, named, fifo, example}
 }
 
 // queues are the names of all queues.

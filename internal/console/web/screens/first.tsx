@@ -2,23 +2,31 @@
 
 import { h } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { ask, type Change, type Said } from "../act";
+import { ask, attempt, type Change, type Said } from "../act";
 import { cmd, same, v } from "../commands";
 import { Empty } from "../parts";
 import { can, go, link } from "../state";
 
 export function FirstSteps() {
   const creates = can("sqs:CreateQueue"), sends = creates && can("sqs:SendMessage");
+  const breaks = sends && can("sqs:ReceiveMessage", "sqs:DeleteMessage", "tenaq:Nack", "tenaq:PeekMessages");
   return <Empty>
     <h2>There is no queue yet</h2>
     {creates && <p class="acts">
       {sends && <button type="button" class="primary" onClick={() => void ask((m) => <First m={m} />)}>Send a message</button>}
-      <button type="button" class={sends ? "" : "primary"} onClick={() => void ask((m) => <m.Create />)}>Create a queue</button></p>}
+      <button type="button" class={sends ? "" : "primary"} onClick={() => void ask((m) => <m.Create />)}>Create a queue</button>
+      {breaks && <button type="button" onClick={() => void attempt(same("example", "Break a worker", "tenaq", "queue", "example"), example, { text: "A worker failed. It gave up these messages." })}>Break a worker (demo)</button>}</p>}
     <p>{creates ? "Or create one in a terminal" : "Create one in a terminal"}, send a message, and look at it here:</p>
     <pre>tenaq queue create orders{"\n"}tenaq send orders '{'{"id": 1}'}'{"\n"}tenaq receive orders</pre>
     <p>Any AWS SDK can use this server too: <code>eval "$(tenaq env)"</code> points the SDKs of a shell at it.</p>
   </Empty>;
 }
+
+// example has the server play a worker that fails, and shows why it failed. [V1-25]
+const example: Change = async ({ post }) => {
+  const { deadLetters } = await post<{ deadLetters: string }>("/example", {});
+  go(link(["q", deadLetters, "dead"]));
+};
 
 // First creates a queue, sends a message to it and shows the message. After a send that is refused the
 // queue is there, so another try only sends.
