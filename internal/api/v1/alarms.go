@@ -22,18 +22,19 @@ type AlarmList struct {
 // A ShownAlarm is an alarm and its state. The built-in alarms are listed when they are not OK, or
 // have become OK only lately.
 type ShownAlarm struct {
-	Name          string      `json:"name"`
-	Queue         string      `json:"queue,omitempty"`
-	Description   string      `json:"description,omitempty"`
-	Shipped       bool        `json:"shipped"`
-	State         alarm.State `json:"state"`
-	Since         time.Time   `json:"since"`
-	Reason        string      `json:"reason"`
-	Actions       []string    `json:"actions"` // that run when it comes into alarm
-	Acknowledged  bool        `json:"acknowledged,omitempty"`
-	SilencedUntil *time.Time  `json:"silencedUntil,omitempty"`
-	Commands      []string    `json:"commands,omitempty"` // that show more
-	Page          string      `json:"page,omitempty" doc:"says what a built-in alarm in ALARM means and what to do: a URL, or a place in the sources"`
+	Name          string       `json:"name"`
+	Queue         string       `json:"queue,omitempty"`
+	Description   string       `json:"description,omitempty"`
+	Shipped       bool         `json:"shipped"`
+	State         alarm.State  `json:"state"`
+	Since         time.Time    `json:"since"`
+	Reason        string       `json:"reason"`
+	Actions       []string     `json:"actions"` // that run when it comes into alarm
+	Acknowledged  bool         `json:"acknowledged,omitempty"`
+	Ack           *monitor.Ack `json:"acknowledgement,omitempty" doc:"who acknowledged it, with their note; absent of an older program"`
+	SilencedUntil *time.Time   `json:"silencedUntil,omitempty"`
+	Commands      []string     `json:"commands,omitempty"` // that show more
+	Page          string       `json:"page,omitempty" doc:"says what a built-in alarm in ALARM means and what to do: a URL, or a place in the sources"`
 }
 
 type alarmsIn struct {
@@ -51,11 +52,14 @@ func (c *call) alarms(in alarmsIn) (AlarmList, error) {
 		a := ShownAlarm{
 			Name: s.Name, Queue: s.Queue, Description: s.Description, Shipped: s.Shipped,
 			State: s.State, Since: s.Since.UTC(),
-			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Acknowledged,
+			Reason: s.Reason, Actions: []string{}, Acknowledged: s.Ack != nil,
 			Commands: m.Commands(&s), Page: m.Page(&s),
 		}
 		if s.ActionsEnabled {
 			a.Actions = append(a.Actions, s.OnAlarm...)
+		}
+		if s.Ack != nil && !s.Ack.At.IsZero() {
+			a.Ack = s.Ack
 		}
 		if !s.SilencedUntil.IsZero() {
 			a.SilencedUntil = &s.SilencedUntil
@@ -106,14 +110,20 @@ func (c *call) silence(in silenceIn) (silenced, error) {
 type acknowledgeIn struct {
 	Alarm string `json:"alarm" doc:"name of the alarm, such as orders/expired"`
 	End   bool   `json:"end,omitempty" doc:"end the acknowledgement"`
+	Note  string `json:"note,omitempty" doc:"one line of at most 500 bytes; absent to keep the earlier one"`
 }
 
 // acknowledge answers POST /v1/alarms/acknowledge. [ALARM-47]
 func (c *call) acknowledge(in acknowledgeIn) (none, error) {
-	if in.End {
+	switch {
+	case in.End && in.Note != "":
+		return none{}, sqswire.Errorf(sqswire.InvalidParameterValue,
+			"An acknowledgement that ends has no note: leave out end or note.")
+	case in.End:
 		return none{}, asAlarmError(c.cfg.Monitor.EndAcknowledgement(in.Alarm))
 	}
-	return none{}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm))
+	return none{}, asAlarmError(c.cfg.Monitor.Acknowledge(in.Alarm,
+		monitor.Ack{Note: in.Note, By: c.by()}))
 }
 
 type actionIn struct {

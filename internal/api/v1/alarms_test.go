@@ -71,6 +71,24 @@ func TestAlarms(t *testing.T) {
 	if _, body := w.ask("GET", "/v1/alarms", "", ""); !strings.Contains(body, `"acknowledged":true`) || !strings.Contains(body, `"tenaq alarms ack waiting"`) {
 		t.Errorf("got %s, want the alarm acknowledged", body)
 	}
+	for body, want := range map[string]string{
+		`{"alarm":"waiting","note":"two\nlines"}`:                       "one line of text",
+		`{"alarm":"waiting","note":"` + strings.Repeat("x", 501) + `"}`: "501 bytes, and at most 500",
+		`{"alarm":"waiting","note":"Ann asks the bank","end":true}`:     "leave out end or note",
+	} {
+		if status, answer := w.ask("POST", "/v1/alarms/acknowledge", asJSON, body); status != 400 || !strings.Contains(answer, want) {
+			t.Errorf("%.60s: got %d %s, want 400 and %s", body, status, answer, want)
+		}
+	}
+	if status, body := w.ask("POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting","note":"Ann asks the bank"}`); status != http.StatusOK {
+		t.Errorf("acknowledge an alarm with a note: got %d %s", status, body)
+	}
+	if _, body := w.ask("GET", "/v1/alarms", "", ""); !strings.Contains(body, `"acknowledgement":{"note":"Ann asks the bank","by":"unsigned","at":"20`) {
+		t.Errorf("got %s, want the note", body)
+	}
+	if _, body := w.ask("GET", "/v1/actions", "", ""); !strings.Contains(body, `"text":"Ann asks the bank"`) || strings.Contains(body, "lines") {
+		t.Errorf("got %s, want an entry with the note", body)
+	}
 	if status, body := w.ask("POST", "/v1/alarms/acknowledge", asJSON, `{"alarm":"waiting","end":true}`); status != http.StatusOK {
 		t.Errorf("end the acknowledgement: got %d %s", status, body)
 	}

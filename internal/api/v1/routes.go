@@ -240,9 +240,9 @@ func aboutSilence(_ *call, in any) (about, text string) {
 func aboutAlarm(_ *call, in any) (about, text string) {
 	alarm := in.(acknowledgeIn)
 	if alarm.End {
-		text = "ended"
+		return alarm.Alarm, "ended"
 	}
-	return alarm.Alarm, text
+	return alarm.Alarm, alarm.Note
 }
 func aboutRedriver(_ *call, in any) (about, text string) {
 	if pause, ok := in.(pauseRedriverIn); ok {

@@ -10,6 +10,12 @@ export interface AccessKey {
   user: string;
 }
 
+export interface Ack {
+  at: string;
+  by?: string;
+  note?: string;
+}
+
 export interface Action {
   about: string;
   action: string;
@@ -704,6 +710,7 @@ export interface SettingList {
 
 export interface ShownAlarm {
   acknowledged?: boolean;
+  acknowledgement?: Ack;
   actions: string[];
   commands?: string[];
   description?: string;

@@ -40,8 +40,16 @@ type Record struct {
 type Status struct {
 	Record
 	Queue         string    // or outbox; empty if the alarm is about none or several
-	Acknowledged  bool      // no reminders are sent
+	Ack           *Ack      // no reminders are sent; nil if it is not acknowledged
 	SilencedUntil time.Time // zero if it is not silenced
+}
+
+// An Ack is the acknowledgement of an alarm. One that an older program has stored is the zero
+// value. [ALARM-47]
+type Ack struct {
+	Note string    `json:"note,omitempty" doc:"one line: what is known, and what is being done"`
+	By   string    `json:"by,omitempty" doc:"user"`
+	At   time.Time `json:"at"`
 }
 
 // Errors of the calls that change alarms. They wrap a sentence that ends with what to do.

@@ -16,10 +16,10 @@ import (
 // recently.
 type entry struct {
 	Record
-	told  alarm.State // the state of the last notice
-	done  alarm.State // the state whose actions have finished; what is stored
-	last  time.Time   // when they were
-	acked bool        // until the state changes
+	told alarm.State // the state of the last notice
+	done alarm.State // the state whose actions have finished; what is stored
+	last time.Time   // when they were
+	ack  *Ack        // until the state changes; never changed in place
 	// the first minute from which it has data: a restart is no reason to change a state
 	from int64
 
@@ -287,7 +287,7 @@ func (m *Monitor) change(e *entry, state alarm.State, reason, data string) {
 	if over := len(m.history) - historyMax; over > 0 {
 		m.history = slices.Clone(m.history[over:])
 	}
-	e.State, e.Reason, e.Data, e.Since, e.Updated, e.acked = state, reason, data, now, now, false
+	e.State, e.Reason, e.Data, e.Since, e.Updated, e.ack = state, reason, data, now, now, nil
 	e.changes++
 }
 

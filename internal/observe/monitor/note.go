@@ -46,10 +46,17 @@ func (n *Note) check() error {
 	case n.Kind == "" || len(n.Kind) > noteKindMax || strings.ContainsFunc(n.Kind, odd):
 		return fmt.Errorf("%w: %s is not a kind of failure; tenaq dead list QUEUE lists the kinds", ErrInvalid,
 			clean(n.Kind, noteKindMax))
-	case len(n.Text) > noteMax:
+	}
+	return checkNote(n.Text)
+}
+
+// checkNote refuses the text of a note that is too long or more than a line.
+func checkNote(text string) error {
+	switch {
+	case len(text) > noteMax:
 		return fmt.Errorf("%w: the note has %d bytes, and at most %d are allowed: shorten it", ErrInvalid,
-			len(n.Text), noteMax)
-	case !utf8.ValidString(n.Text) || strings.ContainsFunc(n.Text, unicode.IsControl):
+			len(text), noteMax)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return fmt.Errorf("%w: a note is one line of text without control characters", ErrInvalid)
 	}
 	return nil

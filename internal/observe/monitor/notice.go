@@ -94,7 +94,7 @@ func (m *Monitor) isDue(e *entry) bool {
 		return false
 	case e.State != e.told:
 		return true
-	case e.State != alarm.Alarm || e.acked || e.last.IsZero():
+	case e.State != alarm.Alarm || e.ack != nil || e.last.IsZero():
 		return false
 	}
 	return e.news || m.cfg.Repeat > 0 && now.Sub(e.last) >= m.cfg.Repeat

@@ -13,7 +13,7 @@ import (
 func byName(x, y Status) int { return strings.Compare(x.Name, y.Name) }
 
 func (m *Monitor) status(e *entry) Status {
-	s := Status{Record: e.Record, Queue: queueOf(&e.Rule), Acknowledged: e.acked}
+	s := Status{Record: e.Record, Queue: queueOf(&e.Rule), Ack: e.ack}
 	if silence := m.silenceOf(s.Name); silence != nil {
 		s.SilencedUntil = silence.Until
 	}
@@ -134,14 +134,14 @@ func (m *Monitor) SetState(name string, state alarm.State, reason, data string) 
 			return nil, err
 		}
 		e := found[0]
-		before, changes, acked, history := e.Record, e.changes, e.acked, m.history
+		before, changes, ack, history := e.Record, e.changes, e.ack, m.history
 		if e.State != state {
 			m.change(e, state, reason, data)
 		} else {
 			e.Reason, e.Data, e.Updated = reason, data, m.Now()
 		}
 		return func() {
-			e.Record, e.changes, e.acked, m.history = before, changes, acked, history
+			e.Record, e.changes, e.ack, m.history = before, changes, ack, history
 		}, nil
 	})
 }

@@ -100,9 +100,15 @@ func (m *Monitor) silenceOf(name string) (longest *Silence) {
 	return longest
 }
 
-// Acknowledge stops the reminders of an alarm until its state changes. It fails with ErrNotFound if
-// there is no such alarm, and with ErrInvalid if it is not in alarm. [ALARM-47]
-func (m *Monitor) Acknowledge(name string) error {
+// Acknowledge stops the reminders of an alarm until its state changes. An acknowledgement without a
+// note leaves an earlier one as it is; otherwise it takes its place. At is set here. It fails with
+// ErrNotFound if there is no such alarm, and with ErrInvalid if it is not in alarm or the note is
+// not one line of at most 500 bytes. [ALARM-47]
+func (m *Monitor) Acknowledge(name string, a Ack) error {
+	if err := checkNote(a.Note); err != nil {
+		return err
+	}
+	a.At = m.Now().UTC().Truncate(time.Millisecond)
 	return m.mutate(func() (func(), error) {
 		e := m.alarms[name]
 		switch {
@@ -112,7 +118,10 @@ func (m *Monitor) Acknowledge(name string) error {
 			return nil, fmt.Errorf("%w: %s is %s: only an alarm in the state ALARM can be acknowledged", ErrInvalid,
 				clean(name, nameMax), e.State)
 		}
-		return e.setAcked(true), nil
+		if e.ack != nil && a.Note == "" {
+			return func() {}, nil
+		}
+		return e.setAck(&a), nil
 	})
 }
 
@@ -126,12 +135,12 @@ func (m *Monitor) EndAcknowledgement(name string) error {
 		if e == nil {
 			return nil, fmt.Errorf("%w: %s", ErrNotFound, clean(name, nameMax))
 		}
-		return e.setAcked(false), nil
+		return e.setAck(nil), nil
 	})
 }
 
-func (e *entry) setAcked(to bool) (undo func()) {
-	before := e.acked
-	e.acked = to
-	return func() { e.acked = before }
+func (e *entry) setAck(to *Ack) (undo func()) {
+	before := e.ack
+	e.ack = to
+	return func() { e.ack = before }
 }

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type storedAlarm struct {
 	Told  alarm.State `json:"told"` // the state whose actions have finished
 	Last  time.Time   `json:"last"`
 	Acked bool        `json:"acknowledged,omitempty"`
+	Ack   *Ack        `json:"acknowledgement,omitempty"` // absent of an older program
 }
 
 // load reads the document. One that cannot be decoded is set aside: a server without its alarms is
@@ -57,8 +59,11 @@ func (m *Monitor) load() error {
 
 // loaded returns the entry of a stored alarm.
 func (m *Monitor) loaded(a storedAlarm) *entry {
-	e := &entry{Record: a.Record, told: a.Told, done: a.Told, last: a.Last, acked: a.Acked,
+	e := &entry{Record: a.Record, told: a.Told, done: a.Told, last: a.Last,
 		from: m.sights.since + series.Minute}
+	if a.Acked {
+		e.ack = cmp.Or(a.Ack, new(Ack))
+	}
 	if e.Shipped {
 		e.OnAlarm, e.OnOK = m.cfg.ShippedActions, m.cfg.ShippedActions
 	}
@@ -106,7 +111,8 @@ func (m *Monitor) save() error {
 		History: slices.Clone(m.history), Notes: slices.Clone(m.notes)}
 	for _, e := range m.alarms {
 		f.Alarms = append(f.Alarms,
-			storedAlarm{Record: e.Record, Told: e.done, Last: e.last, Acked: e.acked})
+			storedAlarm{Record: e.Record, Told: e.done, Last: e.last, Acked: e.ack != nil,
+				Ack: e.ack})
 	}
 	version = m.version
 	m.mu.Unlock()
