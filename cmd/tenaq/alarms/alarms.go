@@ -160,7 +160,10 @@ func alarmTable(alarms []v1.ShownAlarm) cli.Table {
 	t := cli.Table{Head: []string{"ALARM", "STATE", "SINCE", "ACTIONS", ""}}
 	for _, al := range alarms {
 		var marks []string
-		if al.Acknowledged {
+		switch {
+		case al.Ack != nil && al.Ack.Note != "":
+			marks = append(marks, "acknowledged by "+al.Ack.By+": "+al.Ack.Note)
+		case al.Acknowledged:
 			marks = append(marks, "acknowledged")
 		}
 		if al.SilencedUntil != nil {
@@ -232,18 +235,27 @@ restart of the server.`,
 
 func newAckCmd(a *cli.App) *cobra.Command {
 	var end bool
+	var note string
 	cmd := postCmd(&cobra.Command{
 		Use:   "ack ALARM",
 		Short: "Acknowledge an alarm until its state changes",
 		Long: `Acknowledge an alarm: it runs no actions until its state changes. An alarm that
 is not acknowledged repeats every four hours, or at the server's --alarm-repeat.
---end ends the acknowledgement: reminders resume, at once if one is overdue.`,
+--end ends the acknowledgement: reminders resume, at once if one is overdue.
+
+--note says what is known and who looks at it, in one line of at most 500 bytes.
+"tenaq alarms" and the console show it until the acknowledgement ends. A later
+acknowledgement with a note replaces it.`,
 		Example: `  tenaq alarms ack orders/dead-letters
+  tenaq alarms ack orders/dead-letters --note "Ann asks the bank"
   tenaq alarms ack orders/dead-letters --end`,
 	}, func(ctx context.Context, v *cli.V1Client, name string) error {
 		in, says := map[string]any{"alarm": name, "end": end}, "%s is acknowledged"
-		if end {
+		switch {
+		case end:
 			says = "%s is no longer acknowledged"
+		case note != "":
+			in["note"] = note
 		}
 		if err := v.Post(ctx, "acknowledge "+name, "", "/alarms/acknowledge", in,
 			&struct{}{}); err != nil {
@@ -251,7 +263,14 @@ is not acknowledged repeats every four hours, or at the server's --alarm-repeat.
 		}
 		return a.Result(in, says, name)
 	})
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if end && cmd.Flags().Changed("note") {
+			return cli.Usagef("give either --note or --end")
+		}
+		return nil
+	}
 	cmd.Flags().BoolVar(&end, "end", false, "end the acknowledgement")
+	cli.Text(cmd.Flags(), &note, "note", "`text` that says what is known; shown with the alarm")
 	return cmd
 }
 
