@@ -2,7 +2,6 @@ package cloudwatch
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -80,9 +79,14 @@ var errTooLarge = &Error{MalformedInput,
 // notOffered refuses an action that is not in the table of operations, whether or not CloudWatch
 // has it.
 func notOffered(name string) *Error {
+	var names []string
+	for n := range operations {
+		names = append(names, n)
+	}
+	slices.Sort(names)
 	return &Error{InvalidAction,
 		fmt.Sprintf("This server does not offer the action %q of CloudWatch. It offers %s.",
-			name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))}
+			name, strings.Join(names, ", "))}
 }
 
 // A fit is which codes the model names for an operation, beside those that all have.

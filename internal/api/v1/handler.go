@@ -83,7 +83,7 @@ func New(cfg Config) *Handler {
 		asked:   make(chan struct{}, redriversAtOnce),
 		reached: make(chan struct{}, storesAtOnce),
 		making:  make(chan struct{}, 1),
-		asides:  &asides{boxes: make(map[string]asideList)},
+		asides:  newAsides(),
 		since:   time.Now().UTC().Truncate(time.Second)}
 }
 

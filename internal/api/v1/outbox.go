@@ -121,6 +121,7 @@ type asideIn struct {
 	Outbox string     `path:"outbox"`
 	Rows   []AsideRow `json:"rows" doc:"the earliest first, at most 100"`
 	More   bool       `json:"more,omitempty" doc:"there are others"`
+	Orders []string   `json:"orders,omitempty" doc:"what the relay takes orders to do: release, discard"`
 }
 
 // An asideList is what a relay reported last about the rows that were set aside.
@@ -129,35 +130,56 @@ type asideList struct {
 	Reported *time.Time `json:"reported" doc:"null if no relay has reported rows in the last day"`
 	Rows     []AsideRow `json:"rows" doc:"the earliest first"`
 	More     bool       `json:"more" doc:"there are others"`
+
+	Takes  []string     `json:"takes" doc:"what a relay takes orders to do: release, discard"`
+	Orders []AsideOrder `json:"orders" doc:"what is ordered about these rows, and not carried out"`
 }
 
 // asides are the rows that relays have reported, by outbox.
 type asides struct {
 	mu    sync.Mutex
-	boxes map[string]asideList
+	boxes map[string]*asideBox
+}
+
+func newAsides() *asides { return &asides{boxes: make(map[string]*asideBox)} }
+
+// An asideBox is what is known of an outbox.
+type asideBox struct {
+	list   asideList
+	orders []AsideOrder         // at most one about each row of the list
+	taken  map[string]time.Time // when a relay said last that it takes such orders
 }
 
 // put replaces what is known of an outbox, if there is room for it.
-func (a *asides) put(list asideList) bool {
+func (a *asides) put(list asideList, takes []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.boxes, func(_ string, l asideList) bool {
-		return time.Since(*l.Reported) > asideKeep
+	maps.DeleteFunc(a.boxes, func(_ string, b *asideBox) bool {
+		return time.Since(*b.list.Reported) > asideKeep
 	})
-	if _, known := a.boxes[list.Outbox]; !known && len(a.boxes) >= asideBoxesMax {
-		return false
+	b := a.boxes[list.Outbox]
+	if b == nil {
+		if len(a.boxes) >= asideBoxesMax {
+			return false
+		}
+		b = &asideBox{taken: make(map[string]time.Time)}
+		a.boxes[list.Outbox] = b
 	}
-	a.boxes[list.Outbox] = list
+	b.report(list, takes, *list.Reported)
 	return true
 }
 
 func (a *asides) get(outbox string) asideList {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if l, ok := a.boxes[outbox]; ok && time.Since(*l.Reported) <= asideKeep {
-		return l
+	now := time.Now()
+	if b, ok := a.boxes[outbox]; ok && now.Sub(*b.list.Reported) <= asideKeep {
+		b.expire(now)
+		list := b.list
+		list.Takes, list.Orders = b.takes(now), append([]AsideOrder{}, b.orders...)
+		return list
 	}
-	return asideList{Outbox: outbox, Rows: []AsideRow{}}
+	return asideList{Outbox: outbox, Rows: []AsideRow{}, Takes: []string{}, Orders: []AsideOrder{}}
 }
 
 type outboxIn struct {
@@ -169,28 +191,32 @@ func (c *call) parkedRows(in outboxIn) (asideList, error) {
 	return c.asides.get(in.Outbox), nil
 }
 
-// reportParkedRows answers POST /v1/outbox/{outbox}/parked. [V1-21]
-func (c *call) reportParkedRows(in asideIn) (none, error) {
+// reportParkedRows answers POST /v1/outbox/{outbox}/parked. [V1-21, V1-25]
+func (c *call) reportParkedRows(in asideIn) (AsideOrders, error) {
 	if !monitor.IsOutbox(in.Outbox) {
-		return none{}, sqswire.Errorf(sqswire.InvalidParameterValue,
+		return AsideOrders{}, sqswire.Errorf(sqswire.InvalidParameterValue,
 			"The name of an outbox has 1 to 100 letters, digits and characters of ._@:()-.")
 	}
 	if len(in.Rows) > asideRowsMax {
-		return none{}, sqswire.Errorf(sqswire.InvalidParameterValue,
+		return AsideOrders{}, sqswire.Errorf(sqswire.InvalidParameterValue,
 			"%d rows were reported, and %d are allowed. Report the earliest, and that there are more.",
 			len(in.Rows), asideRowsMax)
 	}
 	for i := range in.Rows {
 		if err := in.Rows[i].check(); err != nil {
-			return none{}, err
+			return AsideOrders{}, err
 		}
 	}
+	if err := checkOrders(in.Orders); err != nil {
+		return AsideOrders{}, err
+	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	list := asideList{in.Outbox, &now, append([]AsideRow{}, in.Rows...), in.More}
-	if !c.asides.put(list) {
-		return none{}, &Error{http.StatusConflict, "TooManyOutboxes", fmt.Sprintf(
+	list := asideList{Outbox: in.Outbox, Reported: &now, Rows: append([]AsideRow{}, in.Rows...),
+		More: in.More}
+	if !c.asides.put(list, in.Orders) {
+		return AsideOrders{}, &Error{http.StatusConflict, "TooManyOutboxes", fmt.Sprintf(
 			"The server knows the rows of %d outboxes already, which is the maximum. Use tenaq outbox parked list for this one.",
 			asideBoxesMax)}
 	}
-	return none{}, nil
+	return AsideOrders{c.asides.ordersFor(in.Outbox)}, nil
 }

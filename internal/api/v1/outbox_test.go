@@ -136,10 +136,10 @@ func TestParkedRows(t *testing.T) {
 // Rows that relays stop reporting are dropped after a day. [V1-21]
 func TestParkedRowsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &asides{boxes: make(map[string]asideList)}
+		a := newAsides()
 		report := func(outbox string) bool {
 			now := time.Now()
-			return a.put(asideList{Outbox: outbox, Reported: &now, Rows: []AsideRow{{ID: "a"}}})
+			return a.put(asideList{Outbox: outbox, Reported: &now, Rows: []AsideRow{{ID: "a"}}}, nil)
 		}
 		for n := range asideBoxesMax {
 			if !report(fmt.Sprint(n)) {

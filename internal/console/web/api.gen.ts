@@ -39,9 +39,23 @@ export interface AlarmList {
 
 export interface AsideList {
   more: boolean;
+  orders: AsideOrder[];
   outbox: string;
   reported: string | null;
   rows: AsideRow[];
+  takes: string[];
+}
+
+export interface AsideOrder {
+  by: string;
+  do: "release" | "discard";
+  id: string;
+  ordered: string;
+  parkedAt: string;
+}
+
+export interface AsideOrders {
+  orders: AsideOrder[];
 }
 
 export interface AsideRow {
