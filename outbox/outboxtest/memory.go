@@ -286,23 +286,58 @@ func (b *Memory) Parked(
 
 // Release implements outbox.Box.
 func (b *Memory) Release(ctx context.Context, ids ...string) (n int, err error) {
-	return b.decide(ctx, "Release", ids, func(r *memoryRow) {
-		b.seq++
-		r.seq, r.parked, r.Attempts, r.due, r.reason = b.seq, time.Time{}, 0, time.Time{}, ""
-	})
+	return b.decide(ctx, "Release", anyTime(ids), b.release)
 }
 
 // Discard implements outbox.Box.
 func (b *Memory) Discard(ctx context.Context, ids ...string) (n int, err error) {
-	return b.decide(ctx, "Discard", ids, func(r *memoryRow) { delete(b.rows, r.ID) })
+	return b.decide(ctx, "Discard", anyTime(ids), b.discard)
+}
+
+// ReleaseSeen implements outbox.Decider.
+func (b *Memory) ReleaseSeen(ctx context.Context, rows ...outbox.Seen) (n int, err error) {
+	return b.decide(ctx, "ReleaseSeen", timesOf(rows), b.release)
+}
+
+// DiscardSeen implements outbox.Decider.
+func (b *Memory) DiscardSeen(ctx context.Context, rows ...outbox.Seen) (n int, err error) {
+	return b.decide(ctx, "DiscardSeen", timesOf(rows), b.discard)
+}
+
+func (b *Memory) release(r *memoryRow) {
+	b.seq++
+	r.seq, r.parked, r.Attempts, r.due, r.reason = b.seq, time.Time{}, 0, time.Time{}, ""
+}
+
+func (b *Memory) discard(r *memoryRow) { delete(b.rows, r.ID) }
+
+// A wantedRow is the id of a row, and when it has to be parked; nil for any time.
+type wantedRow struct {
+	id string
+	at *time.Time
+}
+
+func anyTime(ids []string) (rows []wantedRow) {
+	for _, id := range ids {
+		rows = append(rows, wantedRow{id, nil})
+	}
+	return rows
+}
+
+func timesOf(seen []outbox.Seen) (rows []wantedRow) {
+	for _, s := range seen {
+		rows = append(rows, wantedRow{s.ID, &s.At})
+	}
+	return rows
 }
 
 func (b *Memory) decide(
-	ctx context.Context, name string, ids []string, do func(*memoryRow),
+	ctx context.Context, name string, rows []wantedRow, do func(*memoryRow),
 ) (n int, err error) {
 	err = b.call(ctx, name, func(time.Time) error {
-		for _, id := range ids {
-			if r := b.rows[id]; r != nil && !r.parked.IsZero() {
+		for _, row := range rows {
+			r := b.rows[row.id]
+			if r != nil && !r.parked.IsZero() && (row.at == nil || row.at.Equal(r.parked)) {
 				do(r)
 				n++
 			}

@@ -29,6 +29,7 @@ type mutant struct {
 	parked  func(m *mutant, ctx context.Context, after string, limit int) ([]outbox.ParkedRow, error)
 	release func(m *mutant, ctx context.Context, ids []string) (int, error)
 	discard func(m *mutant, ctx context.Context, ids []string) (int, error)
+	seen    func(m *mutant, ctx context.Context, rows []outbox.Seen) (int, error)
 
 	*memory
 }
@@ -105,6 +106,17 @@ func (m *mutant) Discard(ctx context.Context, ids ...string) (int, error) {
 	return m.discard(m, ctx, ids)
 }
 
+func (m *mutant) ReleaseSeen(ctx context.Context, rows ...outbox.Seen) (int, error) {
+	if m.seen == nil {
+		return m.Box.(outbox.Decider).ReleaseSeen(ctx, rows...)
+	}
+	return m.seen(m, ctx, rows)
+}
+
+func (m *mutant) DiscardSeen(ctx context.Context, rows ...outbox.Seen) (int, error) {
+	return m.Box.(outbox.Decider).DiscardSeen(ctx, rows...)
+}
+
 // asks changes what a claim asks for.
 func asks(change func(c *outbox.Claim)) mutant {
 	return mutant{claim: func(m *mutant, ctx context.Context, c outbox.Claim) ([]outbox.Row, time.Duration, error) {
@@ -143,6 +155,28 @@ func settles(change func(o *outbox.Outcome)) mutant {
 }
 
 var mutants = map[string]mutant{
+	"a late decision counts": {seen: func(m *mutant, ctx context.Context, rows []outbox.Seen) (int, error) {
+		var ids []string
+		for _, r := range rows {
+			ids = append(ids, r.ID)
+		}
+		return m.Box.Release(ctx, ids...)
+	}},
+	"the time of a decision is one of seconds": {seen: func(m *mutant, ctx context.Context, rows []outbox.Seen) (int, error) {
+		parked, err := m.Box.Parked(ctx, "", 100)
+		var ids []string
+		for _, p := range parked {
+			for _, r := range rows {
+				if p.ID == r.ID && p.At.Truncate(time.Second).Equal(r.At.Truncate(time.Second)) {
+					ids = append(ids, r.ID)
+				}
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		return m.Box.Release(ctx, ids...)
+	}},
 	"Except is ignored":        asks(func(c *outbox.Claim) { c.Except = nil }),
 	"the first of Except is":   asks(func(c *outbox.Claim) { c.Except = c.Except[min(1, len(c.Except)):] }),
 	"Stream is ignored":        asks(func(c *outbox.Claim) { c.Stream = 1000 }),

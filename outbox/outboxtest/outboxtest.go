@@ -106,6 +106,7 @@ var cases = []testCase{
 	{"Find", testFind},
 	{"Release", testRelease},
 	{"Discard", testDiscard},
+	{"Seen", testSeen},
 	{"Wait", testWait},
 	{"WaitEnds", testWaitEnds},
 	{"Random", testRandom},

@@ -16,9 +16,9 @@ func inMemory(wrap func(outbox.Box) outbox.Box) func(t testing.TB) Harness {
 		return Harness{
 			Open: func(testing.TB) outbox.Box {
 				if wrap == nil {
-					return &heard{Box: m, m: m}
+					return &heard{decider: m, m: m}
 				}
-				return &heard{Box: wrap(m), m: m}
+				return &heard{decider: wrap(m).(decider), m: m}
 			},
 			Enqueue: func(ctx context.Context, commit bool, messages ...outbox.Message) error {
 				if !commit {
@@ -30,10 +30,15 @@ func inMemory(wrap func(outbox.Box) outbox.Box) func(t testing.TB) Harness {
 	}
 }
 
+type decider interface {
+	outbox.Box
+	outbox.Decider
+}
+
 // A heard box knows in Wait what was written since the last Claim. A Memory wakes only those who
 // wait already.
 type heard struct {
-	outbox.Box
+	decider
 	m *Memory
 
 	mu    sync.Mutex
@@ -47,7 +52,7 @@ func (h *heard) Claim(ctx context.Context, c outbox.Claim) ([]outbox.Row, time.D
 	h.mu.Lock()
 	h.wakes = wakes
 	h.mu.Unlock()
-	return h.Box.Claim(ctx, c)
+	return h.decider.Claim(ctx, c)
 }
 
 func (h *heard) Wait(ctx context.Context, most time.Duration) error {
@@ -58,7 +63,7 @@ func (h *heard) Wait(ctx context.Context, most time.Duration) error {
 	case <-wakes:
 		return nil
 	default:
-		return h.Box.Wait(ctx, most)
+		return h.decider.Wait(ctx, most)
 	}
 }
 

@@ -3,6 +3,7 @@ package outboxtest
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"tenaq/outbox"
@@ -122,6 +123,95 @@ func testDiscard(e *env) {
 		}
 	}
 	e.renew(b, "r", long, "a2")
+}
+
+// A decision about rows that a person has seen is carried out once, whatever comes twice or late:
+// rows that were parked again meanwhile stay, and so do rows that are not parked. [V1-25]
+func testSeen(e *env) {
+	b, other := e.Open(e), e.Open(e)
+	d, ok := b.(outbox.Decider)
+	if !ok {
+		return
+	}
+	late := other.(outbox.Decider)
+	decide := func(
+		do func(context.Context, ...outbox.Seen) (int, error), want int, rows ...outbox.Seen,
+	) {
+		e.Helper()
+		n, err := do(e.ctx, rows...)
+		if err != nil {
+			e.Fatalf("decide about %v: %v", rows, err)
+		}
+		if n != want {
+			e.Fatalf("a decision about %v found %d, want %d", rows, n, want)
+		}
+	}
+	e.put("a1 a2 x y z")
+	e.claim(b, outbox.Claim{Relay: "r"}, "a1 a2, x, y, z")
+	park := func(relay string, words ...string) {
+		for _, word := range words { // one by one, so that their times differ
+			e.sleep(2 * time.Millisecond)
+			e.park(b, relay, word)
+		}
+	}
+	park("r", "a1", "x", "y", "z")
+	seen := map[string]outbox.Seen{
+		"nobody": {ID: outbox.NewID(), At: time.Now()}, "a2": {ID: e.ids["a2"], At: time.Now()},
+		"odd": {ID: "no UUID '; DROP TABLE outbox; --\x00", At: time.Now()},
+	}
+	rows := e.parked(b, "", 10, "a1 x y z")
+	for i, word := range []string{"a1", "x", "y", "z"} {
+		seen[word] = rows[i].Seen()
+	}
+	ago := func(word string, d time.Duration) outbox.Seen {
+		return outbox.Seen{ID: e.ids[word], At: seen[word].At.Add(d)}
+	}
+	for _, do := range []func(context.Context, ...outbox.Seen) (int, error){
+		d.ReleaseSeen, d.DiscardSeen,
+	} {
+		decide(do, 0)
+		decide(do, 0, seen["nobody"], seen["a2"], seen["odd"], outbox.Seen{ID: e.ids["x"]})
+		decide(do, 0, ago("x", -time.Millisecond), ago("y", time.Millisecond), ago("z", time.Hour))
+	}
+	e.counts(b, 1, 1, 4)
+
+	// Two relays get it at once, as a report says it: in another time zone.
+	atOnce := func(
+		do, again func(context.Context, ...outbox.Seen) (int, error), want int,
+		rows ...outbox.Seen,
+	) {
+		e.Helper()
+		var n, m int
+		var err, other error
+		var both sync.WaitGroup
+		both.Go(func() { n, err = do(e.ctx, rows...) })
+		both.Go(func() { m, other = again(e.ctx, rows...) })
+		both.Wait()
+		if err != nil || other != nil || n+m != want {
+			e.Fatalf("two decisions about %v found %d and %d, want %d together: %v, %v", rows, n, m,
+				want, err, other)
+		}
+	}
+	atOnce(d.ReleaseSeen, late.ReleaseSeen, 2, seen["nobody"], seen["a1"],
+		outbox.Seen{ID: e.ids["x"], At: seen["x"].At.In(time.FixedZone("east", 3600))})
+	decide(late.ReleaseSeen, 0, seen["a1"], seen["x"])
+	decide(late.DiscardSeen, 0, seen["a1"], seen["x"])
+	e.sent(b, "r", "a2")
+	claimed, _ := e.claim(b, outbox.Claim{Relay: "r2"}, "a1, x")
+	if claimed[0].Attempts != 0 {
+		e.Errorf("a row that was released has %d attempts", claimed[0].Attempts)
+	}
+
+	// Parked again: what was decided about the first time changes nothing.
+	park("r2", "a1", "x")
+	decide(late.ReleaseSeen, 0, seen["a1"], seen["x"])
+	decide(late.DiscardSeen, 0, seen["a1"], seen["x"])
+	decide(d.DiscardSeen, 1, seen["a1"], seen["y"])
+	decide(d.DiscardSeen, 0, seen["y"])
+	rows = e.parked(b, "", 10, "z a1 x")
+	atOnce(d.DiscardSeen, late.DiscardSeen, 2, rows[1].Seen(), rows[2].Seen(), rows[2].Seen())
+	e.parked(other, "", 10, "z")
+	e.counts(b, 0, 0, 1)
 }
 
 // Wait ends when another connection commits a row.

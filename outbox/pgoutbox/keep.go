@@ -104,5 +104,51 @@ func (b *Box) decide(ctx context.Context, what string, ids []string) (n int, err
 	return n, nil
 }
 
+// ReleaseSeen implements outbox.Decider. It waits for transactions that write to the same streams.
+func (b *Box) ReleaseSeen(ctx context.Context, rows ...outbox.Seen) (int, error) {
+	return b.decideSeen(ctx, "release", rows)
+}
+
+// DiscardSeen implements outbox.Decider.
+func (b *Box) DiscardSeen(ctx context.Context, rows ...outbox.Seen) (int, error) {
+	return b.decideSeen(ctx, "discard", rows)
+}
+
+// decideSeen locks the rows that are parked since the given times, so that they stay as they are
+// until they are released or discarded. A deadlock with Release, which locks in another order, is
+// resolved by PostgreSQL, and the call repeated.
+func (b *Box) decideSeen(ctx context.Context, what string, rows []outbox.Seen) (n int, err error) {
+	var ids []string
+	var times []int64
+	for _, r := range rows {
+		if uuid.MatchString(r.ID) {
+			ids, times = append(ids, r.ID), append(times, r.At.UnixMicro())
+		}
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = b.transact(ctx, func(tx pgx.Tx) error {
+		found := []string{}
+		n = 0
+		err := rowsOf(ctx, tx, func(row pgx.Rows) error {
+			var id string
+			err := row.Scan(&id)
+			found = append(found, id)
+			return err
+		}, `SELECT p.id::text FROM `+b.names.of("pending")+` p, unnest($1::text[]::uuid[], $2::bigint[]) AS a (id, at)
+			WHERE p.id = a.id AND p.state = 'parked' AND `+b.names.of("micros")+`(p.parked_at) = a.at ORDER BY p.id FOR UPDATE OF p`, ids, times)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		return rowsOf(ctx, tx, func(row pgx.Rows) error { return row.Scan(&n) },
+			`SELECT `+b.names.of(what)+`($1::text[]::uuid[])`, found)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s parked rows of the outbox: %w", what, err)
+	}
+	return n, nil
+}
+
 // uuid is the form of the id of a row.
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

@@ -63,7 +63,10 @@ type Box struct {
 	closed bool
 }
 
-var _ outbox.History = (*Box)(nil)
+var (
+	_ outbox.History = (*Box)(nil)
+	_ outbox.Decider = (*Box)(nil)
+)
 
 // A Config says where the outbox is. Pool or URL is required.
 type Config struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"tenaq/internal/work/sqlitedb"
@@ -85,7 +86,7 @@ func (b *Box) listParked(ctx context.Context, after string, limit int) ([]outbox
 }
 
 const (
-	parkedAmong = `SELECT id, queue, stream FROM {{pending}} WHERE id IN (SELECT value FROM json_each(?)) AND parked_at IS NOT NULL ORDER BY seq`
+	parkedAmong = `SELECT id, queue, stream, parked_at FROM {{pending}} WHERE id IN (SELECT value FROM json_each(?)) AND parked_at IS NOT NULL ORDER BY seq`
 	remove      = `DELETE FROM {{pending}} WHERE id = ?`
 	renewed     = `INSERT INTO {{pending}} (id, queue, stream, head, bytes, due)
 SELECT o.id, ?2, ?3, ?3 IS NULL OR NOT EXISTS (SELECT 1 FROM {{pending}} AS p WHERE p.stream = ?3 AND p.parked_at IS NULL),
@@ -96,14 +97,48 @@ FROM {{table}} AS o WHERE o.id = ?1`
 type parkedID struct {
 	id, queue string
 	stream    sql.NullString
+	at        int64
+}
+
+// parkedAmong returns those of the rows that are parked. If times is not nil, a row is left out
+// unless it was parked at the time of its id.
+func (b *Box) parkedAmong(
+	ctx context.Context, c *sql.Conn, ids []string, times map[string]int64,
+) ([]parkedID, error) {
+	found, err := sqlitedb.All(ctx, c, func(rows *sql.Rows, r *parkedID) error {
+		return rows.Scan(&r.id, &r.queue, &r.stream, &r.at)
+	}, b.sql(parkedAmong), text(ids))
+	if times != nil {
+		found = slices.DeleteFunc(found, func(r parkedID) bool { return r.at != times[r.id] })
+	}
+	return found, err
 }
 
 // Release implements outbox.Box. Rows of one stream keep their order.
 func (b *Box) Release(ctx context.Context, ids ...string) (n int, err error) {
+	return b.release(ctx, ids, nil)
+}
+
+// ReleaseSeen implements outbox.Decider.
+func (b *Box) ReleaseSeen(ctx context.Context, rows ...outbox.Seen) (n int, err error) {
+	ids, times := seen(rows)
+	return b.release(ctx, ids, times)
+}
+
+// seen returns the ids of rows, and the milliseconds at which they were parked.
+func seen(rows []outbox.Seen) (ids []string, times map[string]int64) {
+	times = make(map[string]int64)
+	for _, r := range rows {
+		ids, times[r.ID] = append(ids, r.ID), r.At.UnixMilli()
+	}
+	return ids, times
+}
+
+func (b *Box) release(
+	ctx context.Context, ids []string, times map[string]int64,
+) (n int, err error) {
 	err = b.write(ctx, "release rows", func(c *sql.Conn, now int64) error {
-		found, err := sqlitedb.All(ctx, c, func(rows *sql.Rows, r *parkedID) error {
-			return rows.Scan(&r.id, &r.queue, &r.stream)
-		}, b.sql(parkedAmong), text(ids))
+		found, err := b.parkedAmong(ctx, c, ids, times)
 		if err != nil {
 			return err
 		}
@@ -130,13 +165,33 @@ const discard = `DELETE FROM {{table}} WHERE id IN
 
 // Discard implements outbox.Box.
 func (b *Box) Discard(ctx context.Context, ids ...string) (n int, err error) {
+	return b.discard(ctx, ids, nil)
+}
+
+// DiscardSeen implements outbox.Decider.
+func (b *Box) DiscardSeen(ctx context.Context, rows ...outbox.Seen) (n int, err error) {
+	ids, times := seen(rows)
+	return b.discard(ctx, ids, times)
+}
+
+func (b *Box) discard(
+	ctx context.Context, ids []string, times map[string]int64,
+) (n int, err error) {
 	err = b.write(ctx, "discard rows", func(c *sql.Conn, _ int64) error {
+		found, err := b.parkedAmong(ctx, c, ids, times)
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(found))
+		for i, r := range found {
+			ids[i] = r.id
+		}
 		result, err := c.ExecContext(ctx, b.sql(discard), text(ids))
 		if err != nil {
 			return err
 		}
-		found, err := result.RowsAffected()
-		n = int(found)
+		deleted, err := result.RowsAffected()
+		n = int(deleted)
 		return err
 	})
 	if err != nil {

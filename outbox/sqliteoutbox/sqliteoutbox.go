@@ -74,7 +74,10 @@ type Box struct {
 	seen atomic.Int64
 }
 
-var _ outbox.History = (*Box)(nil)
+var (
+	_ outbox.History = (*Box)(nil)
+	_ outbox.Decider = (*Box)(nil)
+)
 
 // A Config says where the outbox is. DB or Path is required.
 type Config struct {
