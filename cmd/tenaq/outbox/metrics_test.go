@@ -129,7 +129,6 @@ func TestVerdictWithoutDatabase(t *testing.T) {
 
 // An asideBox has rows that were set aside.
 type asideBox struct {
-	box
 	rows []outbox.ParkedRow
 	read int
 }
@@ -164,9 +163,9 @@ func TestParkedReport(t *testing.T) {
 				ID: fmt.Sprintf("%04d", i), Queue: "orders", Key: strings.Repeat("k", tt.key), Body: strings.Repeat("s", tt.body),
 			}, Attempts: 10}, Reason: strings.Repeat("r", tt.key), At: time.Unix(int64(i), 0)})
 		}
-		body, err := (&openOutbox{box: b}).parkedReport(t.Context())
-		var got parkedReport
-		if err != nil || json.Unmarshal(body, &got) != nil || len(got.Rows) != tt.most || got.More != tt.more || b.read != tt.read || len(body) > 1<<16 || bytes.Contains(body, []byte("sssss")) {
+		got, err := parkedReport(t.Context(), b.Parked)
+		body, _ := json.Marshal(got)
+		if err != nil || len(got.Rows) != tt.most || got.More != tt.more || b.read != tt.read || len(body) > 1<<16 || bytes.Contains(body, []byte("sssss")) {
 			t.Errorf("%s: %d bytes, %d rows of %d read, more %t, error %v; want %+v", tt.name, len(body), len(got.Rows), b.read, got.More, err, tt)
 		}
 	}

@@ -2,10 +2,8 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -13,12 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"tenaq/internal/api/v1"
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/metric"
 	"tenaq/internal/observe/monitor"
-	"tenaq/internal/work/clip"
-	"tenaq/internal/work/v1client"
 	"tenaq/outbox"
 )
 
@@ -182,99 +177,6 @@ func (m *Metrics) pushed(name string) func() []cli.Pushed {
 			{Name: monitor.PendingRows, About: name, Value: float64(s.Pending)},
 			{Name: monitor.DueRows, About: name, Value: float64(s.Due)}}
 	}
-}
-
-// What a relay reports about rows that were set aside. The server refuses larger reports.
-const (
-	reportedRows  = 100
-	reportedBytes = 60_000
-	reportedText  = 300
-	reportedEvery = time.Minute
-
-	// reportedRead is how much of the bodies is read for a report: rows are read with theirs.
-	reportedRead = 4 << 20
-)
-
-type parkedReport struct {
-	Rows []v1.AsideRow `json:"rows"`
-	More bool          `json:"more,omitempty"`
-}
-
-// parkedReport returns the earliest rows that were set aside, as many as fit, without their bodies.
-func (o *openOutbox) parkedReport(ctx context.Context) ([]byte, error) {
-	report, read, after := parkedReport{Rows: []v1.AsideRow{}}, 0, ""
-	for !report.More {
-		rows, err := o.Parked(ctx, after, 10)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			if len(report.Rows) == reportedRows || read > reportedRead {
-				report.More = true
-				break
-			}
-			read += len(r.Body)
-			report.Rows = append(report.Rows, v1.AsideRow{
-				ID: r.ID, Queue: clip.To(r.Queue, reportedText), Key: clip.To(r.Key, reportedText),
-				Type: clip.To(r.Type, reportedText), Attempts: r.Attempts,
-				Reason: clip.To(r.Reason, reportedText), ParkedAt: r.At.UTC(),
-			})
-		}
-		if len(rows) == 0 {
-			break
-		}
-		after = rows[len(rows)-1].ID
-	}
-	for {
-		body, err := json.Marshal(report)
-		if err != nil || len(body) <= reportedBytes {
-			return body, err
-		}
-		report.Rows, report.More = report.Rows[:len(report.Rows)/2], true
-	}
-}
-
-// reportParked reports each minute which rows were set aside, until ctx ends: the console of the
-// server shows them, and the server cannot ask the database. It logs the first failure only. A
-// database that fails is reported by the relay.
-func (o *openOutbox) reportParked(
-	ctx context.Context, server *v1client.Client, m *Metrics, log *slog.Logger,
-) {
-	path, none, complained := "/outbox/"+url.PathEscape(o.name())+"/parked", false, false
-	report := func() error {
-		s, err := m.stats.Get()
-		if err != nil || s.Parked == 0 && none {
-			return nil
-		}
-		body, err := o.parkedReport(ctx)
-		if err != nil {
-			return nil
-		}
-		bounded, cancel := context.WithTimeout(ctx, 15*time.Second)
-		defer cancel()
-		if err = server.PostJSON(bounded, path, body, &struct{}{}); err == nil {
-			none = s.Parked == 0
-		}
-		return err
-	}
-	for server != nil && ctx.Err() == nil {
-		if err := report(); err != nil && ctx.Err() == nil && !complained {
-			complained = true
-			log.Info("the endpoint accepts no rows that were set aside, so its console cannot show them",
-				"error", err)
-		}
-		cli.Pause(ctx, reportedEvery)
-	}
-}
-
-// startReporting reports rows until ctx is done or stop is called.
-func (o *openOutbox) startReporting(
-	ctx context.Context, c *cli.Client, m *Metrics, log *slog.Logger,
-) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { o.reportParked(ctx, v1client.New(c.Client), m, log) })
-	return func() { cancel(); running.Wait() }
 }
 
 // A client bounds the requests of a relay, counts them, and explains their errors in one sentence.

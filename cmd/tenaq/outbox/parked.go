@@ -24,14 +24,19 @@ A relay sets a row aside, with the reason, when its queue has refused it
 --attempts times, or when no queue could ever accept it. Such a row delays no
 other: later rows of its group are sent.
 
-ROW is the id of a row, or the beginning of one.`,
+ROW is the id of a row, or the beginning of one.
+
+If you cannot reach the database, name the outbox with --relay, as "tenaq outbox
+relay" reports it to a tenaq server and the console shows it. list shows what
+was reported last. release and discard order it over the server, if the relay
+takes such orders (--orders): the relay carries them out within ten seconds.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
   tenaq outbox parked show 018f3a5e
   tenaq outbox parked release --queue orders --run`,
 	}
 	cmd.AddCommand(newParkedListCmd(a, f), newParkedShowCmd(a, f),
 		newActCmd(a, f, &act{
-			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Box.Release,
+			Pick: cli.Pick{Verb: "release"}, done: "released", do: outbox.Decider.ReleaseSeen,
 			short: "Send rows that were set aside",
 			long: `Send rows that were set aside. They get all their attempts again, and go to the
 end of their groups, because later rows have already been sent. A row that no
@@ -41,7 +46,7 @@ A single row is released at once. Several are only listed unless you add --run.`
 		}),
 		newActCmd(a, f, &act{
 			Pick: cli.Pick{Verb: "discard", Always: true}, done: "discarded",
-			do:    outbox.Box.Discard,
+			do:    outbox.Decider.DiscardSeen,
 			short: "Delete rows that were set aside",
 			long: `Delete rows that were set aside. Their messages are never sent.
 
@@ -91,6 +96,7 @@ func (o *openOutbox) parked(
 func newParkedListCmd(a *cli.App, f *flags) *cobra.Command {
 	var queue string
 	var limit int
+	far := remote{a: a}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -100,8 +106,8 @@ there are none, the exit code is 0.`,
 		Example: `  tenaq outbox parked list --db sqlite:app.db
   tenaq outbox parked list --queue orders --json | jq -r '.rows[].reason' | sort | uniq -c`,
 		Args: cli.Wants(0, 0),
-		RunE: f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
-			found, more, err := o.parked(ctx, limit, func(r *outbox.ParkedRow) bool {
+		RunE: f.asides(&far, func(ctx context.Context, from asides, _ []string) error {
+			found, more, err := from.parked(ctx, limit, func(r *outbox.ParkedRow) bool {
 				return queue == "" || r.Queue == queue
 			})
 			if err != nil {
@@ -111,9 +117,10 @@ there are none, the exit code is 0.`,
 				defer a.Note("there are more; see --limit")
 			}
 			return printRows(a, documents(found), fmt.Sprintf("no rows%s are set aside in %s",
-				cli.OrEmpty(queue != "", " for "+queue), o.place))
+				cli.OrEmpty(queue != "", " for "+queue), from))
 		}),
 	}
+	far.register(cmd)
 	cmd.Flags().StringVar(&queue, "queue", "",
 		"list only rows for this `queue`, as the rows name it")
 	cli.Number(cmd.Flags(), &limit, "limit", 1000, 0, 0, "list at most this `number`; 0 for all")
@@ -164,6 +171,7 @@ func printRows(a *cli.App, rows []row, none string) error {
 
 func newParkedShowCmd(a *cli.App, f *flags) *cobra.Command {
 	pick := (&act{}).pick()
+	var far remote // which shows no bodies
 	return &cobra.Command{
 		Use:   "show ROW",
 		Short: "Show a row that was set aside",
@@ -172,8 +180,8 @@ no such row the exit code is 3.`,
 		Example: `  tenaq outbox parked show 018f3a5e --db sqlite:app.db
   tenaq outbox parked show 018f3a5e --json | jq -r .body`,
 		Args: cli.Wants(1, 1),
-		RunE: f.withPick(&pick, func(
-			_ context.Context, _ *openOutbox, found []outbox.ParkedRow,
+		RunE: f.withPick(&pick, &far, func(
+			_ context.Context, _ asides, found []outbox.ParkedRow,
 		) error {
 			r, now := documents(found)[0], time.Now()
 			r.Headers, r.Body = found[0].Headers, &found[0].Body
@@ -193,26 +201,60 @@ no such row the exit code is 3.`,
 	}
 }
 
-// withPick opens the outbox and finds the rows that the command line means. A mistake in the
-// command line is reported before the database is asked.
+// An asides is where rows were set aside: a database, or the reports of its relays.
+type asides interface {
+	parked(ctx context.Context, limit int, wanted func(*outbox.ParkedRow) bool) (
+		found []outbox.ParkedRow, more bool, err error)
+
+	// carryOut does something to rows that parked has returned, and says so.
+	carryOut(ctx context.Context, a *cli.App, c *act, found []outbox.ParkedRow) error
+
+	String() string
+}
+
+func (o *openOutbox) String() string { return o.place.String() }
+
+// asides opens the outbox, or finds the server that knows the reports of its relays.
+func (f *flags) asides(
+	far *remote, do func(context.Context, asides, []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if far.outbox == "" {
+			return f.with(func(ctx context.Context, o *openOutbox, args []string) error {
+				return do(ctx, o, args)
+			})(cmd, args)
+		}
+		if f.address != "" || f.table != "" {
+			return cli.Usagef("--relay orders over the server, and --db and --table name a database; leave out one of them")
+		}
+		return far.RunV1(relayLack, func(
+			ctx context.Context, v *cli.V1Client, args []string,
+		) error {
+			return do(ctx, &reported{far, v}, args)
+		})(cmd, args)
+	}
+}
+
+// withPick finds the rows that the command line means. A mistake in the command line is reported
+// before the database is asked.
 func (f *flags) withPick(
-	p *cli.Pick, do func(context.Context, *openOutbox, []outbox.ParkedRow) error,
+	p *cli.Pick, far *remote, do func(context.Context, asides, []outbox.ParkedRow) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := p.Choose(args); err != nil {
 			return err
 		}
-		return f.with(func(ctx context.Context, o *openOutbox, _ []string) error {
-			found, _, err := o.parked(ctx, 0, func(r *outbox.ParkedRow) bool {
+		return f.asides(far, func(ctx context.Context, from asides, _ []string) error {
+			found, _, err := from.parked(ctx, 0, func(r *outbox.ParkedRow) bool {
 				return p.Wants(r.ID, r.Queue)
 			})
 			if err == nil {
-				err = p.Check(o.place.String(), len(found), "")
+				err = p.Check(from.String(), len(found), "")
 			}
 			if err != nil {
 				return err
 			}
-			return do(ctx, o, found)
+			return do(ctx, from, found)
 		})(cmd, args)
 	}
 }
@@ -220,7 +262,7 @@ func (f *flags) withPick(
 type act struct {
 	cli.Pick
 	done        string
-	do          func(outbox.Box, context.Context, ...string) (int, error)
+	do          func(outbox.Decider, context.Context, ...outbox.Seen) (int, error)
 	short, long string
 }
 
@@ -232,6 +274,7 @@ func (c *act) pick() cli.Pick {
 
 func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 	c.Pick = c.pick()
+	far := remote{a: a}
 	cmd := &cobra.Command{
 		Use:   c.Verb + " [ROW...]",
 		Short: c.short,
@@ -240,15 +283,15 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 			"  tenaq outbox parked %[1]s --queue orders           # lists the rows\n"+
 			"  tenaq outbox parked %[1]s --queue orders --run", c.Verb),
 		Args: cli.Wants(0, -1),
-		RunE: f.withPick(&c.Pick, func(
-			ctx context.Context, o *openOutbox, found []outbox.ParkedRow,
+		RunE: f.withPick(&c.Pick, &far, func(
+			ctx context.Context, from asides, found []outbox.ParkedRow,
 		) (err error) {
 			switch rows := documents(found); {
 			case len(found) == 0:
 				return a.Result(map[string]any{"rows": []any{}}, "no rows are set aside in %s",
-					o.place)
+					from)
 			case !c.Previews(len(found)):
-				return c.carryOut(ctx, a, o, rows)
+				return from.carryOut(ctx, a, c, found)
 			case a.JSON:
 				err = a.PrintJSON(map[string]any{"rows": rows, "run": false})
 			default:
@@ -259,17 +302,20 @@ func newActCmd(a *cli.App, f *flags, c *act) *cobra.Command {
 		}),
 	}
 	c.Register(cmd.Flags(), c.Verb)
+	far.register(cmd)
 	return cmd
 }
 
-func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []row) error {
+func (o *openOutbox) carryOut(
+	ctx context.Context, a *cli.App, c *act, found []outbox.ParkedRow,
+) error {
 	done := 0
 	for rows := range slices.Chunk(found, parkedPage) {
-		ids := make([]string, len(rows))
+		seen := make([]outbox.Seen, len(rows))
 		for i := range rows {
-			ids[i] = rows[i].ID
+			seen[i] = rows[i].Seen()
 		}
-		n, err := c.do(o, ctx, ids...)
+		n, err := c.do(o, ctx, seen...)
 		done += n
 		switch {
 		case err != nil && done > 0:
@@ -282,6 +328,6 @@ func (c *act) carryOut(ctx context.Context, a *cli.App, o *openOutbox, found []r
 	if gone := len(found) - done; gone > 0 {
 		a.Note("left out %s that another command had released or discarded", rowsText(gone))
 	}
-	return a.Result(map[string]any{"rows": found, "run": true, c.done: done}, "%s %s", c.done,
-		rowsText(done))
+	return a.Result(map[string]any{"rows": documents(found), "run": true, c.done: done}, "%s %s",
+		c.done, rowsText(done))
 }

@@ -16,6 +16,7 @@ import (
 
 type box interface {
 	outbox.History
+	outbox.Decider
 	Enqueue(context.Context, ...outbox.Message) error
 	EnqueueOnce(context.Context, outbox.Message) (there *outbox.Message, err error)
 }

@@ -12,6 +12,7 @@ import (
 
 	"tenaq/internal/cli"
 	"tenaq/internal/observe/monitor"
+	"tenaq/internal/work/v1client"
 	"tenaq/outbox"
 )
 
@@ -24,6 +25,7 @@ type relayFlags struct {
 
 	cfg              outbox.Config // what the flags say of it
 	queues           []string
+	orders           string
 	once, untilEmpty bool
 	log              cli.LogFlags
 }
@@ -54,6 +56,12 @@ that queue after five attempts. --until-empty ends when no row is pending: it
 waits for queues, for rows that are not due yet, for further attempts and for
 other relays. Both print how many rows were sent. The exit code is 5 if others
 were refused, set aside or left, and 1 if none was sent.
+
+A relay reports the rows that were set aside to a tenaq server, and asks it every
+few seconds what its operators order about them. --orders says what it carries
+out: release sends rows again, all also deletes rows with their messages. An
+order is about a row as it was reported: if the row was released and set aside
+again since, the order does nothing.
 
 --queue NAME=QUEUE sends rows for NAME to QUEUE, a name or a URL. --keep may be
 forever. The pauses between attempts double, from --retry-base to --retry-max.
@@ -86,6 +94,8 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 	cli.SomeTime(flags, &f.cfg.RetryMax, "retry-max", "5m", "maximum `duration` of a pause")
 	cli.Value(flags, &f.cfg.Keep, "keep", "720h", "keep sent rows this `duration`", parseKeep)
 	cli.SomeTime(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks")
+	cli.Choice(cmd, &f.orders, "orders", "release",
+		"carry out `orders` of the server: none, release or all", "none", "release", "all")
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
 	f.log.Register(flags, "info")
@@ -162,7 +172,8 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 	ends := f.once || f.untilEmpty
 	if f.Enabled(c.Endpoint) && !ends {
 		defer cli.NewPusher(c, monitor.Relays, log, counts.pushed(o.name())).Start(ctx)()
-		defer o.startReporting(ctx, c, counts, log)()
+		takes := ordersTaken[f.orders]
+		defer newReporter(o, v1client.New(c.Client), counts, log, takes).start(ctx)()
 	}
 	log.Info("relaying", "outbox", o.place.String(), "endpoint", c.Endpoint.String())
 	running, stop := context.WithCancel(ctx)
