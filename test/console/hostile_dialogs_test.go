@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -66,6 +67,9 @@ func filledDialogs(lines []string, letter, task string) []filled {
 			submit: [][2]string{{"Reason", lines[1]}, {"Result", lines[2]}}, says: "Recorded that parked " + lines[3] + " is done."},
 		{action: "release", at: "#/claims/" + url.PathEscape("held "+lines[2]), button: [2]string{"button", "Release"}, title: "Release held " + lines[2], opened: func(b *tab) { b.click("dialog[open] .check input", "") }, fields: []string{"Reason"},
 			submit: [][2]string{{"Reason", lines[1]}}, says: "held " + lines[2] + " can be claimed again."},
+		{action: "row-release", at: "#/outbox/shop", button: [2]string{"main p.acts button", "Release all"}, title: "Release 1 row of shop"},
+		{action: "row-discard", at: "#/outbox/shop", button: [2]string{"main table button", "Discard"}, title: "Discard 1 row of shop", fields: []string{"To confirm"},
+			submit: [][2]string{{"To confirm", "1"}}, says: "Ordered: a relay of shop discards 1 row"},
 		{action: "plan", at: "#/redrivers/hostile-dlq", button: [2]string{".alarmbox button", "Plan the next step"}, title: "Plan the next step of hostile-dlq",
 			submit: [][2]string{}, says: "the next step would send"},
 		{action: "step", at: "#/redrivers/hostile-dlq", button: [2]string{".alarmbox button", "Take a step"}, title: "Take a step of hostile-dlq",
@@ -310,6 +314,8 @@ func TestHostileDialogs(t *testing.T) {
 	s.ask("/v1/tasks/"+task.ID+"/pause", object{}, nil)
 	s.put("claim/parked "+lines[3], object{"v": 1, "state": "parked", "owner": lines[0], "reason": lines[0]})
 	s.claim("held "+lines[2], "acquire", object{"owner": lines[0], "leaseMs": 3600_000})
+	asReported(s)
+	s.ask("/v1/outbox/shop/parked", object{"rows": []object{{"id": lines[0], "queue": lines[1], "key": lines[2], "reason": lines[3], "attempts": 1, "parkedAt": time.Now()}}, "orders": []string{"release", "discard"}}, nil)
 	raised("hostile-dlq")(s)
 
 	b := s.open(t, "")

@@ -23,6 +23,7 @@ var (
 		"task-pause": {"tenaq:ManageTasks"}, "task-resume": {"tenaq:ManageTasks"}, "task-rate": {"tenaq:ManageTasks"}, "task-cancel": {"tenaq:ManageTasks"},
 		"settle": {"tenaq:ManageClaims"}, "release": {"tenaq:ManageClaims"},
 		"step": {"tenaq:ManageRedrivers"}, "plan": {"tenaq:ManageRedrivers"}, "redriver-pause": {"tenaq:ManageRedrivers"}, "redriver-resume": {"tenaq:ManageRedrivers"},
+		"row-release": {"tenaq:ManageOutbox"}, "row-discard": {"tenaq:ManageOutbox"},
 		"silence": {"tenaq:SilenceAlarms"}, "end-silence": {"tenaq:SilenceAlarms"}, "acknowledge": {"tenaq:AcknowledgeAlarm"}, "end-acknowledgement": {"tenaq:AcknowledgeAlarm"},
 	}
 )
@@ -83,6 +84,8 @@ func TestButtonsWithoutRights(t *testing.T) {
 		keys = append(keys, key(i, slices.DeleteFunc(slices.Clone(all.Allowed), func(a string) bool { return a == right })))
 	}
 	k, _ := keyed(t, strings.Join(keys, ", "), "--data-dir", s.DataDir(), "--config", filepath.Join(filepath.Dir(s.DataDir()), "tenaq.yaml"), "--alarm-minute", "1s")
+	_, rows := setAside(t, 2)
+	k.relays(t, rows, []string{"AWS_ACCESS_KEY_ID=" + opsID, "AWS_SECRET_ACCESS_KEY=" + opsSecret}, "--orders", "all")
 	visit := func(b *tab, p pressed, allowed bool) {
 		b.goTo("#/nowhere")
 		b.sees("There is no such page")

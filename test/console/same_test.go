@@ -109,6 +109,11 @@ func (w *twins) all() []pressed {
 		{action: "redriver-pause", at: "#/redrivers/calm-dlq", button: [2]string{".alarmbox .bar button", "Pause"}},
 		{action: "redriver-resume", at: "#/redrivers/step-dlq", prepare: func(s *server) { s.ask("/v1/redrivers/step-dlq/pause", object{"reason": "the bank is down"}, nil) }, button: [2]string{".alarmbox .bar button", "Resume"}},
 
+		{action: "row-release", at: "#/outbox/shop", prepare: asReported, button: [2]string{`button[aria-label="Release ` + asideID(1) + `"]`, ""}},
+		{action: "row-release", about: "all", at: "#/outbox/shop", prepare: asReported, button: [2]string{"main p.acts button", "Release all"}, dialog: "Release 2 rows"},
+		{action: "row-discard", at: "#/outbox/shop", prepare: asReported, button: [2]string{`button[aria-label="Discard ` + asideID(1) + `"]`, ""}, dialog: "Discard 1 row", fill: [][2]string{{"To confirm", "1"}}},
+		{action: "row-discard", about: "all", at: "#/outbox/shop", prepare: asReported, button: [2]string{"main p.acts button", "Discard all"}, dialog: "Discard 2 rows", fill: [][2]string{{"To confirm", "2"}}},
+
 		{action: "silence", at: "#/alarms", prepare: raised("loud-dlq"), button: [2]string{`button[aria-label="Silence… loud-dlq/dead-letters"]`, ""}, dialog: "Silence", fill: [][2]string{{"For", "90m"}, {"Reason", "it's known"}}},
 		{action: "end-silence", at: "#/alarms", prepare: func(s *server) { s.ask("/v1/alarms/silence", object{"match": "mails/*", "for": "3h"}, nil) }, button: [2]string{`button[aria-label="End the silence of mails/*"]`, ""}},
 		{action: "acknowledge", at: "#/alarms", prepare: raised("loud-dlq"), before: pageIsText, button: [2]string{`button[aria-label="Acknowledge loud-dlq/dead-letters"]`, ""}},

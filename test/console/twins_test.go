@@ -247,6 +247,7 @@ func (w *twins) state(s *server) map[string]any {
 			a.get("/claims/" + url.PathEscape(c["key"].(string)) + "?" + place)
 		}
 	}
+	a.get("/outbox/shop/parked")
 	for _, r := range a.list("/redrivers", "redrivers") {
 		delete(r, "step") // of this process
 		delete(r, "history")

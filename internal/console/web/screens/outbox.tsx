@@ -1,12 +1,14 @@
 // The outboxes of programs, as far as their relays report to this server.
 
 import { Fragment, h } from "preact";
-import type { AsideList, AsideRow, Outbox, OutboxList } from "../api.gen";
+import { useEffect, useState } from "preact/hooks";
+import type { AsideList, AsideOrder, AsideRow, Outbox, OutboxList } from "../api.gen";
+import { ask, attempt, type Change, type Said } from "../act";
 import { useGet } from "../api";
-import { cmd, CommandList, useCommands, v, type Command } from "../commands";
-import { age, count } from "../format";
+import { cmd, CommandList, same, useCommands, v, type Command } from "../commands";
+import { age, count, plural } from "../format";
 import { Age, Badge, Empty, Seen, T, Table, Time, useTitle, Wait } from "../parts";
-import { link, now, route } from "../state";
+import { can, link, now, paused, route } from "../state";
 
 const every = 10_000, silent = 3 * 60_000;
 
@@ -51,20 +53,64 @@ function Relay({ o }: { o: Outbox }) {
     : o.oldestDueMs > 300_000 ? <Badge kind="warn">rows are late</Badge> : <Badge kind="good">reports</Badge>;
 }
 
-// Aside shows the rows of an outbox that its relays no longer try to send. Only commands can put them
-// back: they are in the database of a program, which the server does not know. [V1-21]
+type Verb = AsideOrder["do"];
+
+// order is what a relay of an outbox is to do with rows, the command for it, and what is said.
+function order(outbox: string, verb: Verb, rows: AsideRow[], all: boolean) {
+  const path = `/outbox/${encodeURIComponent(outbox)}/parked/${verb}`, n = plural(rows.length, "row"), release = verb === "release";
+  const change: Change = ({ post }) => post(path, { rows: rows.map(({ id, parkedAt }) => ({ id, parkedAt })) });
+  const words = [...(all ? ["--all"] : rows.map((r) => v(r.id))), "--relay", v(outbox), ...(all || !release ? ["--run"] : [])];
+  return { n, change, done: { text: `Ordered: a relay of ${outbox} ${release ? "releases" : "discards"} ${n} within 10 s.` },
+    same: release ? same("row-release", `Let a relay send ${n} again`, "tenaq", "outbox", "parked", verb, ...words) : same("row-discard", `Let a relay delete ${n}`, "tenaq", "outbox", "parked", verb, ...words) };
+}
+
+// Decide asks before all rows are released, or any are discarded.
+function Decide({ m, outbox, verb, rows, all }: { m: typeof import("../change"); outbox: string; verb: Verb; rows: AsideRow[]; all: boolean }) {
+  const [text, type] = useState(""), o = order(outbox, verb, rows, all), danger = verb === "discard";
+  const act: Change<Said> = async (send) => {
+    await o.change(send);
+    return o.done;
+  };
+  return <m.Act title={`${danger ? "Discard" : "Release"} ${o.n} of ${outbox}`} label={`${danger ? "Discard" : "Release"} ${o.n}`} danger={danger} harmless={danger ? undefined : false} ready={!danger || text === String(rows.length)} act={act} same={o.same}>
+    <p id="act-about">{danger ? `The relay deletes ${o.n} from the database of the program. The messages are never sent, and this cannot be taken back.` : `The relay sends ${o.n} again, each at the end of its group and with all its attempts. A row that its queue still refuses is set aside again.`}</p>
+    <ul class="samples" aria-label="Rows">{rows.slice(0, 3).map((r) => <li key={r.id}><T text={[r.id, r.queue, r.key, r.reason].filter(Boolean).join(" · ")} /></li>)}</ul>
+    {danger && <m.Typed want={String(rows.length)} of="the number of rows" value={text} set={type} />}
+  </m.Act>;
+}
+
+// Aside shows the rows of an outbox that its relays no longer try to send. They are in the database of
+// a program, which the server does not know: a relay that takes orders carries out what an operator
+// decides, and where none does, only commands can. [V1-21, V1-25]
 function Aside({ o }: { o: Outbox }) {
   const asked = useGet<AsideList>(`/outbox/${encodeURIComponent(o.name)}/parked`, {}, every);
-  const title = "Rows of " + o.name + " that were set aside";
+  const title = "Rows of " + o.name + " that were set aside", waits = (asked.data?.orders.length ?? 0) > 0;
+  useEffect(() => { // a relay that takes an order needs a few seconds
+    if (!waits || paused.value) return;
+    const soon = setTimeout(asked.again, 2000);
+    return () => clearTimeout(soon);
+  }, [waits, asked.at, paused.value]);
   return <section><h2><T text={title} /></h2><Wait of={asked}>{(d) => {
     const age = d.reported ? now.value - Date.parse(d.reported) : 0;
-    if (d.rows.length === 0) return <p class="dim">{!o.parked ? "There are none." : d.reported ? "They are not known yet: the relay reports them every minute." : <Fragment>No relay has reported them: the relay is of an earlier version, or its key lacks <code>tenaq:ReportOutbox</code>. <code>tenaq outbox parked list</code> lists them.</Fragment>}</p>;
-    const queues = [...new Set(d.rows.map((r) => r.queue))].slice(0, 5);
+    if (d.rows.length === 0) return <p class="dim">{!o.parked ? "There are none." : d.reported && age < silent ? <Fragment>There were none at <Time at={d.reported} />.</Fragment> : d.reported ? "They are not known yet: the relay reports them every minute." : <Fragment>No relay has reported them: the relay is of an earlier version, or its key lacks <code>tenaq:ReportOutbox</code>. <code>tenaq outbox parked list</code> lists them.</Fragment>}</p>;
+    const queues = [...new Set(d.rows.map((r) => r.queue))].slice(0, 5), may = can("tenaq:ManageOutbox");
+    const takes = (verb: Verb) => may && d.takes.includes(verb), ordered = (r: AsideRow) => d.orders.find((o) => o.id === r.id && o.parkedAt === r.parkedAt);
+    const decide = (verb: Verb, rows: AsideRow[], all: boolean) => void ask((m) => <Decide m={m} outbox={o.name} verb={verb} rows={rows} all={all} />);
+    const bulk = (verb: Verb, label: string) => takes(verb) && !waits && <button type="button" class={verb === "discard" ? "danger" : ""} onClick={() => decide(verb, d.rows, true)}>{label} {d.more ? "these" : "all"} {count(d.rows.length)}…</button>;
+    const one = (r: AsideRow) => {
+      const is = ordered(r), it = order(o.name, "release", [r], false);
+      return is ? <Badge kind="busy">{is.do === "release" ? "is released" : "is discarded"}</Badge> : (takes("release") || takes("discard")) && <span class="acts">
+        {takes("release") && <button type="button" class="small" aria-label={"Release " + r.id} onClick={() => void attempt(it.same, it.change, it.done)}>Release</button>}
+        {takes("discard") && <button type="button" class="small" aria-label={"Discard " + r.id} onClick={() => decide("discard", [r], false)}>Discard…</button>}</span>;
+    };
     return <Fragment>
-      <p>Their queue refused them too often, or no queue could accept them, so no relay tries again. Fix the cause, then release them. The rows are in the database of the program, so use commands to release or discard them. <code>TENAQ_OUTBOX</code> must name that database:</p>
-      <CommandList list={queues.map((q) => local(cmd(`Send the rows for ${q} again`, "tenaq", "outbox", "parked", "release", "--queue", v(q), "--run")))} />
+      <p>Their queue refused them too often, or no queue could accept them, so no relay tries again. Fix the cause, then release them. {takes("release") ? "The rows are in the database of the program: its relay carries out what you order, within 10 s."
+        : <Fragment>The rows are in the database of the program{may && ", and no relay takes orders now: it is of an earlier version, runs with "}{may && <code>--orders none</code>}{may && ", or has not reported lately"}. Use commands to release or discard them. <code>TENAQ_OUTBOX</code> must name that database:</Fragment>}
+        {takes("release") && !takes("discard") && <Fragment> It takes no orders to discard rows, because it runs without <code>--orders all</code>: the commands of a row do that where the database is.</Fragment>}</p>
+      {takes("release") ? <p class="acts">{bulk("release", "Release")}{bulk("discard", "Discard")}</p>
+        : <CommandList list={queues.map((q) => local(cmd(`Send the rows for ${q} again`, "tenaq", "outbox", "parked", "release", "--queue", v(q), "--run")))} />}
+      {waits && <p role="status">Ordered by <T text={[...new Set(d.orders.map((o) => o.by))].join(", ")} />: {count(d.orders.length)} of {plural(d.rows.length, "row")}. A row that is still here ten minutes later was not reached by the order.</p>}
       <Table<AsideRow> name={title} rows={d.rows} id={(r) => r.id} columns={[
-        { name: "Row", cell: (r) => <code><T text={r.id} /></code> },
+        { name: "Row", cell: (r) => <Fragment><code><T text={r.id} /></code> {one(r)}</Fragment> },
         { name: "Queue", cell: (r) => <T text={r.queue} /> },
         { name: "Set aside", cell: (r) => <Time at={r.parkedAt} /> },
         { name: "Attempts", number: true, cell: (r) => count(r.attempts) },
