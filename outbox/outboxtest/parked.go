@@ -126,7 +126,7 @@ func testDiscard(e *env) {
 }
 
 // A decision about rows that a person has seen is carried out once, whatever comes twice or late:
-// rows that were parked again meanwhile stay, and so do rows that are not parked. [V1-25]
+// rows that were parked again meanwhile stay, and so do rows that are not parked. [V1-27]
 func testSeen(e *env) {
 	b, other := e.Open(e), e.Open(e)
 	d, ok := b.(outbox.Decider)

@@ -7,7 +7,7 @@ import (
 )
 
 // With one click, a newcomer sees why a worker failed. From there, dead letters go back as on any
-// server. [V1-25, CONSOLE-15]
+// server. [V1-26, CONSOLE-15]
 func TestExample(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -76,7 +76,7 @@ func asReported(s *server) {
 }
 
 // A relay carries out what is ordered in the browser: rows disappear from the page within seconds,
-// and their messages arrive or are gone. [V1-25]
+// and their messages arrive or are gone. [V1-27]
 func TestOutboxOrders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -121,7 +121,7 @@ func TestOutboxOrders(t *testing.T) {
 	}
 }
 
-// The page offers only what a relay takes orders to do, and says so. [V1-25]
+// The page offers only what a relay takes orders to do, and says so. [V1-27]
 func TestOutboxOrdersNotTaken(t *testing.T) {
 	t.Parallel()
 	for orders, says := range map[string]string{"release": "It takes no orders to discard rows", "none": "no relay takes orders now"} {

@@ -145,7 +145,7 @@ func (r *reporting) pass(d time.Duration, requests string, reported, parked int)
 const twoIDs = "018f3a5e-0000-7000-8000-000000000001 018f3a5e-0000-7000-8000-000000000002"
 
 // While rows are set aside, a relay asks for orders every five seconds, carries out each once, and
-// reports at once. Without such rows it asks for nothing. [V1-25]
+// reports at once. Without such rows it asks for nothing. [V1-27]
 func TestOrdersAreCarriedOut(t *testing.T) {
 	reports(t, "all", strings.Fields(twoIDs), func(r *reporting) {
 		rows := r.server.report.Rows
@@ -172,7 +172,7 @@ func TestOrdersAreCarriedOut(t *testing.T) {
 }
 
 // An order that comes late, after its row was released and set aside again, does nothing, also from
-// a relay that has not seen it before. [V1-25]
+// a relay that has not seen it before. [V1-27]
 func TestStaleOrder(t *testing.T) {
 	reports(t, "all", strings.Fields(twoIDs)[:1], func(r *reporting) {
 		seen := r.server.report.Rows[0]
@@ -193,7 +193,7 @@ func TestStaleOrder(t *testing.T) {
 	})
 }
 
-// A relay discards nothing unless --orders allows it, and with none it asks for no orders. [V1-25]
+// A relay discards nothing unless --orders allows it, and with none it asks for no orders. [V1-27]
 func TestOrdersNotTaken(t *testing.T) {
 	reports(t, "release", strings.Fields(twoIDs), func(r *reporting) {
 		if fmt.Sprint(r.server.report.Orders) != "[release]" {
@@ -212,7 +212,7 @@ func TestOrdersNotTaken(t *testing.T) {
 	})
 }
 
-// A server of an earlier version gets the report that it knows, and no question. [V1-25]
+// A server of an earlier version gets the report that it knows, and no question. [V1-27]
 func TestOrdersOfEarlierServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := outboxtest.NewMemory()
@@ -236,7 +236,7 @@ func TestOrdersOfEarlierServer(t *testing.T) {
 	})
 }
 
-// An answer that is lost, a server that is away and a database that fails put an order off. [V1-25]
+// An answer that is lost, a server that is away and a database that fails put an order off. [V1-27]
 func TestOrdersPutOff(t *testing.T) {
 	reports(t, "release", strings.Fields(twoIDs), func(r *reporting) {
 		r.order(v1.OrderRelease, r.server.report.Rows[0])
@@ -260,7 +260,7 @@ func TestOrdersPutOff(t *testing.T) {
 	})
 }
 
-// A server that orders without end does not keep a relay busy, nor make it remember more. [V1-25]
+// A server that orders without end does not keep a relay busy, nor make it remember more. [V1-27]
 func TestOrdersWithoutEnd(t *testing.T) {
 	reports(t, "release", strings.Fields(twoIDs)[:1], func(r *reporting) {
 		for i := range 1000 {

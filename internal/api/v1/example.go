@@ -13,7 +13,7 @@ import (
 	"tenaq/internal/engine"
 )
 
-// The queues of the example, with which a newcomer sees what happens when a worker fails. [V1-25]
+// The queues of the example, with which a newcomer sees what happens when a worker fails. [V1-26]
 const (
 	exampleQueue = "example-orders"
 	exampleDead  = "example-orders-dlq"
@@ -71,7 +71,7 @@ func exampleOrders() []order {
 }
 
 // makeExample answers POST /v1/example: it makes two queues, sends messages, and plays a worker
-// that fails with some of them. All of it goes through the operations of other clients. [V1-25]
+// that fails with some of them. All of it goes through the operations of other clients. [V1-26]
 func (c *call) makeExample(none) (made exampleMade, err error) {
 	if err := c.allow(exampleQueue, "sqs:CreateQueue", "sqs:SendMessage", "sqs:ReceiveMessage",
 		"sqs:DeleteMessage", "tenaq:Nack"); err != nil {

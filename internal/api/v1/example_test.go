@@ -26,7 +26,7 @@ func (w *world) kindsOf(t *testing.T, queue string) (kinds []string) {
 }
 
 // The example has dead letters of three kinds, and messages that wait. It is in the action log. A
-// second one is refused. [V1-25, TASK-16]
+// second one is refused. [V1-26, TASK-16]
 func TestExample(t *testing.T) {
 	w := newWorldOn(t, kv.NewMemory(), 60_000)
 	var made exampleMade
@@ -77,7 +77,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// A request that ends halfway says what to delete, and so does the next one. [V1-25]
+// A request that ends halfway says what to delete, and so does the next one. [V1-26]
 func TestExampleUnfinished(t *testing.T) {
 	w := newWorldOn(t, kv.NewMemory(), 60_000)
 	name := engine.QueueName{Account: account, Name: "example-orders"}
@@ -98,7 +98,7 @@ func TestExampleUnfinished(t *testing.T) {
 	}
 }
 
-// Of two callers at a time, one makes the example. [V1-25]
+// Of two callers at a time, one makes the example. [V1-26]
 func TestExampleTwice(t *testing.T) {
 	w := newWorld(t)
 	var statuses [4]int
@@ -117,7 +117,7 @@ func TestExampleTwice(t *testing.T) {
 }
 
 // Messages of another client stay, and messages that another client takes away are not waited for.
-// [V1-25]
+// [V1-26]
 func TestExampleBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	c := &call{Context: t.Context(), Handler: w.Handler}
@@ -151,7 +151,7 @@ func TestExampleBesideOthers(t *testing.T) {
 	}
 }
 
-// The example needs the rights of all that it does, on its queues. [V1-25]
+// The example needs the rights of all that it does, on its queues. [V1-26]
 func TestExampleRights(t *testing.T) {
 	rights := []string{"sqs:CreateQueue", "sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "tenaq:Nack"}
 	key := func(id string, allow []string) string {

@@ -11,7 +11,7 @@ import (
 
 // What operators order about rows that were set aside. The rows are in the database of a program,
 // so a relay carries an order out: it asks for orders while it reports rows. Orders are in memory
-// only, because a row whose order is lost is still reported as set aside. [V1-25]
+// only, because a row whose order is lost is still reported as set aside. [V1-27]
 
 // What an order does.
 const (
@@ -159,10 +159,10 @@ func (a *asides) order(outbox, do, by string, rows []AsideSeen, now time.Time) e
 	return nil
 }
 
-// releaseParkedRows answers POST /v1/outbox/{outbox}/parked/release. [V1-25]
+// releaseParkedRows answers POST /v1/outbox/{outbox}/parked/release. [V1-27]
 func (c *call) releaseParkedRows(in orderIn) (placed, error) { return c.order(OrderRelease, in) }
 
-// discardParkedRows answers POST /v1/outbox/{outbox}/parked/discard. [V1-25]
+// discardParkedRows answers POST /v1/outbox/{outbox}/parked/discard. [V1-27]
 func (c *call) discardParkedRows(in orderIn) (placed, error) { return c.order(OrderDiscard, in) }
 
 func (c *call) order(do string, in orderIn) (placed, error) {
@@ -190,7 +190,7 @@ func (c *call) logOrder(do string, in orderIn) {
 	}
 }
 
-// rowOrders answers GET /v1/outbox/{outbox}/orders. [V1-25]
+// rowOrders answers GET /v1/outbox/{outbox}/orders. [V1-27]
 func (c *call) rowOrders(in outboxIn) (AsideOrders, error) {
 	return AsideOrders{c.asides.ordersFor(in.Outbox)}, nil
 }

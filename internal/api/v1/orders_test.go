@@ -43,7 +43,7 @@ func (w *world) ordersOf(t *testing.T, outbox string) (all []string) {
 }
 
 // An order about rows as they were reported is given to relays, again and again, until a report
-// does not have the row as it was. To repeat an order changes nothing. [V1-25]
+// does not have the row as it was. To repeat an order changes nothing. [V1-27]
 func TestOrders(t *testing.T) {
 	w := newWorld(t)
 	w.useMonitor(t)
@@ -103,7 +103,7 @@ func logged(t *testing.T, w *world) (all []string) {
 	return all
 }
 
-// The action log has the id of each row of an order. [V1-25]
+// The action log has the id of each row of an order. [V1-27]
 func TestOrderLogsAllRows(t *testing.T) {
 	w := newWorld(t)
 	w.useMonitor(t)
@@ -124,7 +124,7 @@ func TestOrderLogsAllRows(t *testing.T) {
 	}
 }
 
-// What cannot be ordered is refused, with what to do instead, and changes nothing. [V1-25]
+// What cannot be ordered is refused, with what to do instead, and changes nothing. [V1-27]
 func TestOrdersRefused(t *testing.T) {
 	w := newWorld(t)
 	w.useMonitor(t)
@@ -171,7 +171,7 @@ func TestOrdersRefused(t *testing.T) {
 	}
 }
 
-// An order ends after ten minutes, and none is placed when no relay has reported for three. [V1-25]
+// An order ends after ten minutes, and none is placed when no relay has reported for three. [V1-27]
 func TestOrdersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsides()
@@ -215,7 +215,7 @@ func TestOrdersEnd(t *testing.T) {
 }
 
 // To order needs the right to manage, and relays get orders with the right to report. Both are for
-// the account of the server. [V1-25]
+// the account of the server. [V1-27]
 func TestOrdersRights(t *testing.T) {
 	key := func(id, more string) string {
 		return fmt.Sprintf(`{"id": %q, "secret": "the-secret-of-%s", %s}`, id, id, more)

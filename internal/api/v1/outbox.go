@@ -191,7 +191,7 @@ func (c *call) parkedRows(in outboxIn) (asideList, error) {
 	return c.asides.get(in.Outbox), nil
 }
 
-// reportParkedRows answers POST /v1/outbox/{outbox}/parked. [V1-21, V1-25]
+// reportParkedRows answers POST /v1/outbox/{outbox}/parked. [V1-21, V1-27]
 func (c *call) reportParkedRows(in asideIn) (AsideOrders, error) {
 	if !monitor.IsOutbox(in.Outbox) {
 		return AsideOrders{}, sqswire.Errorf(sqswire.InvalidParameterValue,

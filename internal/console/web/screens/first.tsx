@@ -22,7 +22,7 @@ export function FirstSteps() {
   </Empty>;
 }
 
-// example has the server play a worker that fails, and shows why it failed. [V1-25]
+// example has the server play a worker that fails, and shows why it failed. [V1-26]
 const example: Change = async ({ post }) => {
   const { deadLetters } = await post<{ deadLetters: string }>("/example", {});
   go(link(["q", deadLetters, "dead"]));

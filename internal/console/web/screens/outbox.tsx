@@ -80,7 +80,7 @@ function Decide({ m, outbox, verb, rows, all }: { m: typeof import("../change");
 
 // Aside shows the rows of an outbox that its relays no longer try to send. They are in the database of
 // a program, which the server does not know: a relay that takes orders carries out what an operator
-// decides, and where none does, only commands can. [V1-21, V1-25]
+// decides, and where none does, only commands can. [V1-21, V1-27]
 function Aside({ o }: { o: Outbox }) {
   const asked = useGet<AsideList>(`/outbox/${encodeURIComponent(o.name)}/parked`, {}, every);
   const title = "Rows of " + o.name + " that were set aside", waits = (asked.data?.orders.length ?? 0) > 0;
