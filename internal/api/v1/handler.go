@@ -200,7 +200,7 @@ func (c *call) authorize() error {
 	case c.route.free:
 		return nil
 	case c.route.server:
-		on = engine.QueueName{Account: c.cfg.Door.Account()}
+		on.Account = c.cfg.Door.Account()
 	}
 	return c.cfg.Policies.Allow(c.principal, c.request, c.route.right(), on)
 }

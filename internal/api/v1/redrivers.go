@@ -126,11 +126,13 @@ type redriverList struct {
 	Redrivers []Redriver `json:"redrivers"`
 }
 
-// redrivers answers GET /v1/redrivers. One that cannot be asked is listed with the reason. [V1-15]
+// redrivers answers GET /v1/redrivers. One that cannot be asked is listed with the reason, and one
+// whose queue denies the caller is left out. [V1-15, AUTH-50]
 func (c *call) redrivers(none) (list redriverList, err error) {
 	ctx, cancel := context.WithTimeoutCause(c, redriverWait, errRedriverSlow)
 	defer cancel()
-	queues := slices.Sorted(slices.Values(c.cfg.Redrivers.Queues()))
+	queues := slices.DeleteFunc(slices.Sorted(slices.Values(c.cfg.Redrivers.Queues())),
+		func(queue string) bool { return c.allow(queue, "tenaq:ViewRedrivers") != nil })
 	list.Redrivers = make([]Redriver, len(queues))
 	var asking sync.WaitGroup
 	for i, queue := range queues {

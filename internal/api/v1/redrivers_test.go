@@ -198,3 +198,35 @@ func TestPauseRedriver(t *testing.T) {
 		t.Errorf("the action log has %q, want %q", said, want)
 	}
 }
+
+// The policy of a dead-letter queue closes its redriver, which reads the messages. [AUTH-50]
+func TestRedriverOfDenyingQueue(t *testing.T) {
+	for action, denied := range map[string][]string{
+		"*": {"GET ", "POST /pause", "POST /resume", "POST /step", "POST /plan"}, "sqs:ReceiveMessage": {"GET ", "POST /pause", "POST /resume", "POST /step", "POST /plan"},
+		"sqs:DeleteMessage": {"POST /pause", "POST /resume", "POST /step", "POST /plan"}, "sqs:SendMessage": nil,
+	} {
+		k := newKeyed(t, keyOf("TQREDRIVE", "tenaq:*Redrivers", ""), keyOf("TQOTHER1", "*", `, "account": "111111111111"`))
+		k.cfg.Redrivers = newMadeRedrivers()
+		k.deny(t, "orders-dlq", action)
+		for _, queue := range []string{"orders-dlq", "mails-dlq"} {
+			for _, does := range []string{"GET ", "POST /pause", "POST /resume", "POST /step", "POST /plan"} {
+				method, path, _ := strings.Cut(does, " ")
+				want := 200
+				if queue == "orders-dlq" && slices.Contains(denied, does) {
+					want = 403
+				}
+				body := map[string]string{"POST": "{}"}[method]
+				if status, text := k.as(t, "key TQREDRIVE", method, "/v1/redrivers/"+queue+path, body); status != want {
+					t.Errorf("%s is denied: %s of %s: got %d %s, want %d", action, does, queue, status, text, want)
+				}
+				if status, text := k.as(t, "key TQOTHER1", method, "/v1/redrivers/"+queue+path, body); status != 403 {
+					t.Errorf("another account: %s of %s: got %d %s", does, queue, status, text)
+				}
+			}
+		}
+		status, text := k.as(t, "key TQREDRIVE", "GET", "/v1/redrivers", "")
+		if status != 200 || !strings.Contains(text, "mails-dlq") || strings.Contains(text, "orders-dlq") != !slices.Contains(denied, "GET ") {
+			t.Errorf("%s is denied: got %d %s", action, status, text)
+		}
+	}
+}

@@ -24,7 +24,7 @@ type route struct {
 	// tenaq:PeekMessages.
 	action string
 	free   bool // every key may use it
-	server bool // it is about the server: only keys of the server's own account may use it
+	server bool // only keys of the server's own account may use it, and its queue is of that one
 	large  bool // its body may have up to 8 MiB instead of 64 KiB
 	raw    bool // its body is that of an action of SQS
 	reads  bool // it changes nothing, although it is no GET

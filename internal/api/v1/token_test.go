@@ -19,6 +19,7 @@ import (
 
 	"tenaq/internal/door/auth"
 	"tenaq/internal/door/credentials"
+	"tenaq/internal/engine"
 )
 
 // A keyed world has keys, which a test may replace.
@@ -71,6 +72,13 @@ func (k *keyed) as(t *testing.T, who, method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
 	k.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
+}
+
+// deny makes a queue that denies everyone an action.
+func (k *keyed) deny(t *testing.T, queue, action string) {
+	t.Helper()
+	k.do(t, &engine.CreateQueue{Queue: engine.QueueName{Account: account, Name: queue}, NameSet: true, Attributes: map[string]string{
+		"Policy": `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Principal":"*","Action":"` + action + `","Resource":"*"}}`}})
 }
 
 func (k *keyed) token(t *testing.T, key, body string) token {

@@ -177,15 +177,18 @@ func (p *Policies) AllowReturn(who Principal, r *http.Request, do func(engine.Op
 // returnPage is how many queues are asked for at a time, the most that a listing has. [QUEUE-24]
 const returnPage = 1000
 
-// alike are the actions of /v1 that show or do what an action of SQS does.
-var alike = map[string]string{"tenaq:PeekMessages": "sqs:ReceiveMessage",
-	"tenaq:SearchHistory": "sqs:ReceiveMessage",
-	"tenaq:FollowMessage": "sqs:SendMessage", "tenaq:GetQueue": "sqs:GetQueueAttributes",
-	"tenaq:Nack":         "sqs:ChangeMessageVisibility",
-	"tenaq:ReleaseGroup": "sqs:ChangeMessageVisibility"}
+// alike are the actions of /v1 that show or do what actions of SQS do. A plan of a redriver shows
+// dead letters, and a step deletes them.
+var alike = map[string][]string{"tenaq:PeekMessages": {"sqs:ReceiveMessage"},
+	"tenaq:SearchHistory":   {"sqs:ReceiveMessage"},
+	"tenaq:ViewRedrivers":   {"sqs:ReceiveMessage"},
+	"tenaq:ManageRedrivers": {"sqs:ReceiveMessage", "sqs:DeleteMessage"},
+	"tenaq:FollowMessage":   {"sqs:SendMessage"}, "tenaq:GetQueue": {"sqs:GetQueueAttributes"},
+	"tenaq:Nack":         {"sqs:ChangeMessageVisibility"},
+	"tenaq:ReleaseGroup": {"sqs:ChangeMessageVisibility"}}
 
 // decide asks a policy. A policy cannot name an action of /v1, so it does not allow one. It denies
-// one together with the action of SQS that it resembles. [AUTH-50]
+// one together with any action of SQS that it resembles. [AUTH-50]
 func decide(
 	p *policy.Policy, who Principal, r *http.Request, action string, queue engine.QueueName,
 ) policy.Effect {
@@ -193,8 +196,10 @@ func decide(
 	if strings.HasPrefix(action, "sqs:") {
 		return effect
 	}
-	if same, ok := alike[action]; ok && p.Decide(question(who, r, same, queue)) == policy.Deny {
-		effect = policy.Deny
+	for _, same := range alike[action] {
+		if p.Decide(question(who, r, same, queue)) == policy.Deny {
+			return policy.Deny
+		}
 	}
 	if effect == policy.Allow {
 		effect = policy.Silent
