@@ -230,3 +230,23 @@ func BenchmarkReasons(b *testing.B) {
 		}
 	}
 }
+
+// A key that a queue denies cannot write or remove its notes. [AUTH-50, NACK-23]
+func TestNoteOfDenyingQueue(t *testing.T) {
+	for _, action := range []string{"*", "sqs:ReceiveMessage"} {
+		k := newKeyed(t, keyOf("TQNOTES1", "tenaq:NoteReason", ""))
+		m := k.useMonitor(t)
+		k.deny(t, "dead", action)
+		if err := m.PutNote(t.Context(), monitor.Note{Queue: "dead", Kind: "k", Text: "as it was"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"", "another"} {
+			if status, body := k.as(t, "key TQNOTES1", "POST", "/v1/queues/dead/reasons/k/note", `{"text": "`+text+`"}`); status != 403 {
+				t.Errorf("%s is denied, and the note becomes %q: got %d %s", action, text, status, body)
+			}
+		}
+		if notes, err := m.Notes(t.Context(), "dead"); err != nil || notes["k"] == nil || notes["k"].Text != "as it was" {
+			t.Errorf("%s is denied: the notes are %v, %v", action, notes, err)
+		}
+	}
+}

@@ -181,6 +181,7 @@ const returnPage = 1000
 // dead letters, and a step deletes them.
 var alike = map[string][]string{"tenaq:PeekMessages": {"sqs:ReceiveMessage"},
 	"tenaq:SearchHistory":   {"sqs:ReceiveMessage"},
+	"tenaq:NoteReason":      {"sqs:ReceiveMessage"},
 	"tenaq:ViewRedrivers":   {"sqs:ReceiveMessage"},
 	"tenaq:ManageRedrivers": {"sqs:ReceiveMessage", "sqs:DeleteMessage"},
 	"tenaq:FollowMessage":   {"sqs:SendMessage"}, "tenaq:GetQueue": {"sqs:GetQueueAttributes"},
