@@ -7,8 +7,9 @@ import (
 )
 
 var errNoMessage = &Error{http.StatusNotFound, "MessageNotFound",
-	"No queue has a message with this id or lineage. It was deleted, has expired or was purged, " +
-		"or it was sent by a version of tenaq whose message ids do not say where a message is."}
+	"No queue that the caller may look into has a message with this id or lineage. It was deleted, " +
+		"has expired or was purged, or it was sent by a version of tenaq whose message ids do not " +
+		"say where a message is."}
 
 type foundIn struct {
 	ID   string `path:"id" doc:"messageId or lineageId"`
@@ -31,10 +32,9 @@ func (c *call) found(in foundIn) (m message, err error) {
 	if op.Queue == (engine.QueueName{}) {
 		return m, errNoMessage
 	}
-	// The right to use the route was asked for without a queue.
-	if err := c.cfg.Policies.Allow(c.principal, c.request, "tenaq:PeekMessages",
-		op.Queue); err != nil {
-		return m, err
+	// The right to use the route was asked for without a queue. A refusal would name the queue.
+	if c.allow(op.Queue.Name, "tenaq:PeekMessages") != nil {
+		return m, errNoMessage
 	}
 	if err := c.reserve(op.Message.Size); err != nil {
 		return m, err

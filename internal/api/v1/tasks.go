@@ -239,23 +239,38 @@ type taskList struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// tasks answers GET /v1/tasks: the latest tasks of each queue, or those that have not ended.
+// tasks answers GET /v1/tasks: the latest tasks of each queue, or those that have not ended. Tasks
+// of queues that deny the caller are left out, and next does not name one. [TASK-18]
 func (c *call) tasks(in tasksIn) (taskList, error) {
 	list := taskList{Tasks: []task{}}
 	if err := c.allow(in.Queue, c.route.right()); err != nil {
 		return list, err
 	}
 	op := &engine.ListTasks{Account: c.principal.Account(), Queue: in.Queue,
-		Active: in.State == "active", After: in.After, Max: in.Limit}
-	if err := c.do(op); err != nil {
-		return list, err
-	}
-	for i := range op.Tasks {
-		list.Tasks = append(list.Tasks, shownTask(&op.Tasks[i]))
+		Active: in.State == "active", After: in.After, Max: engine.TasksPage}
+	for range taskTurns {
+		if err := c.do(op); err != nil {
+			return list, err
+		}
+		for i := range op.Tasks {
+			if c.allow(op.Tasks[i].Queue, c.route.right()) == nil {
+				list.Tasks = append(list.Tasks, shownTask(&op.Tasks[i]))
+			}
+		}
+		if op.After = op.Next; op.Next == "" || len(list.Tasks) >= in.Limit {
+			break
+		}
 	}
 	list.Next = op.Next
+	if n := len(list.Tasks); !op.Active && (n > in.Limit || n == in.Limit && op.Next != "") {
+		list.Tasks = list.Tasks[:in.Limit]
+		list.Next = list.Tasks[in.Limit-1].ID
+	}
 	return list, nil
 }
+
+// taskTurns bounds the turns of the broker for one page, if the caller may see few tasks.
+const taskTurns = 100
 
 type startIn struct {
 	Queue    string      `json:"queue"`
@@ -504,18 +519,34 @@ type ActionList struct {
 	Next    uint64   `json:"next,omitempty"`
 }
 
-// actions answers GET /v1/actions.
+// actions answers GET /v1/actions. What was done to queues that deny the caller is left out.
+// [TASK-18]
 func (c *call) actions(in actionsIn) (ActionList, error) {
 	list := ActionList{Actions: []Action{}}
 	op := &engine.ListActions{Account: c.principal.Account(), Before: uint64(max(in.Before, 0)),
-		Max: in.Limit}
-	if err := c.do(op); err != nil {
-		return list, err
+		Max: engine.ActionsPage}
+	for {
+		if err := c.do(op); err != nil {
+			return list, err
+		}
+		for i := range op.Actions {
+			a := &op.Actions[i]
+			if !elsewhere[a.Name] && c.allow(queueOf(a.About), c.route.right()) != nil {
+				continue
+			}
+			if len(list.Actions) == in.Limit {
+				list.Next = list.Actions[in.Limit-1].Number
+				return list, nil
+			}
+			list.Actions = append(list.Actions, Action{a.Number, *timeOf(a.At), a.By, a.Name,
+				a.About, strings.TrimSpace(a.Text), proxyUserOf(a.By)})
+		}
+		if op.Before = op.Next; op.Next == 0 { // the log is short [TASK-16]
+			return list, nil
+		}
 	}
-	for _, a := range op.Actions {
-		list.Actions = append(list.Actions, Action{a.Number, *timeOf(a.At), a.By, a.Name, a.About,
-			strings.TrimSpace(a.Text), proxyUserOf(a.By)})
-	}
-	list.Next = op.Next
-	return list, nil
 }
+
+// elsewhere are the actions that are not about a queue or a task of one.
+var elsewhere = map[string]bool{"ManageClaims": true, "SilenceAlarms": true,
+	"AcknowledgeAlarm": true, "TestAction": true, "SignIn": true, "SignOut": true}

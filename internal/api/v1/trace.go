@@ -147,7 +147,8 @@ func (t *tracer) mayAnything() error {
 		{&t.claims, mayClaims, "claims"}} {
 		err := t.cfg.Policies.Allow(t.principal, t.request, part.action, account)
 		if *part.may = err == nil; err != nil {
-			t.deny(part.part, "", part.action, err)
+			t.denied = cmp.Or(t.denied, err)
+			t.lack(part.part, "", "denied", "the caller may not use "+part.action)
 		}
 	}
 	if !t.peek && !t.search && !t.claims {
@@ -156,22 +157,14 @@ func (t *tracer) mayAnything() error {
 	return nil
 }
 
-// mayOn reports whether the policy of a queue lets the caller see a part of it.
+// mayOn reports whether the policy of a queue lets the caller see a part of it. A queue that does
+// not is not named. [TRACE-6]
 func (t *tracer) mayOn(part, action, queue string) bool {
-	err := t.cfg.Policies.Allow(t.principal, t.request, action, t.queue(queue))
-	if err != nil {
-		t.deny(part, queue, action, err)
+	if t.allow(queue, action) == nil {
+		return true
 	}
-	return err == nil
-}
-
-// deny notes that the caller may not see a part. That some history is closed is no reason to refuse
-// a trace of which nothing is known: the work may never have been there.
-func (t *tracer) deny(part, queue, action string, err error) {
-	if t.denied == nil && (part != "history" || queue == "" || slices.Contains(t.involved, queue)) {
-		t.denied = err
-	}
-	t.lack(part, queue, "denied", "the caller may not use "+action)
+	t.lack(part, "", "denied", "the policy of a queue denies the caller "+action)
+	return false
 }
 
 // lack notes what the answer cannot show.
@@ -369,6 +362,6 @@ func (t *tracer) finish() (*trace, error) {
 }
 
 var errNothing = &Error{http.StatusNotFound, "NothingKnown",
-	"Nothing is known of this work: no message, no claim and no registration has this key or id, " +
-		"and no history that the caller may search. A queue keeps what became of its messages if it " +
+	"Nothing is known of this work: no message, no claim, no registration and no history that the " +
+		"caller may see has this key or id. A queue keeps what became of its messages if it " +
 		"has the tag tenaq:history."}

@@ -432,8 +432,11 @@ func TestTraceRights(t *testing.T) {
 	if status, body := k.as(t, "key TQALL001", "POST", "/v1/claims/open/acquire", "{}"); status != 200 {
 		t.Fatal(body)
 	}
-	if status, body := k.as(t, "key TQALL001", "GET", "/v1/trace?id="+shut, ""); status != 403 || !strings.Contains(body, "tenaq:peekmessages") {
+	if status, body := k.as(t, "key TQALL001", "GET", "/v1/trace?id="+shut, ""); status != 404 || strings.Contains(body, "shut") {
 		t.Errorf("a message in a queue that denies receives: got %d %s", status, body)
+	}
+	if _, body := k.as(t, "key TQALL001", "GET", "/v1/trace?key=open", ""); strings.Contains(body, "shut") || !strings.Contains(body, "the policy of a queue denies the caller tenaq:SearchHistory") {
+		t.Errorf("beside a queue that denies receives: got %s", body)
 	}
 	for _, tt := range []struct {
 		who, key string
@@ -441,9 +444,9 @@ func TestTraceRights(t *testing.T) {
 		parts    string // what the answer has
 		unknown  string
 	}{
-		{"TQALL001", "open", 200, "claims events messages", ""},
+		{"TQALL001", "open", 200, "claims events messages", "history  denied"},
 		{"TQPEEK01", "open", 403, "", ""}, // it waits, and its id is not known
-		{"TQHIST01", "open", 200, "events", "claims  denied, messages  denied"},
+		{"TQHIST01", "open", 200, "events", "claims  denied, history  denied, messages  denied"},
 		{"TQCLAIM1", "open", 200, "claims events", "history  denied, messages  denied"},
 		{"TQSEND01", "open", 403, "", ""},
 		{"TQALL001", "shut", 404, "", ""},
@@ -464,7 +467,7 @@ func TestTraceRights(t *testing.T) {
 			}
 		}
 		for _, u := range found.Unknown {
-			if u.Why == "denied" && u.Queue == "" {
+			if u.Why == "denied" {
 				missing = append(missing, u.Part+" "+u.Queue+" "+u.Why)
 			}
 		}

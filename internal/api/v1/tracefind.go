@@ -213,8 +213,9 @@ func (t *tracer) likelyQueues() (queues []string, err error) {
 	add := func(name string) {
 		switch {
 		case slices.Contains(queues, name):
-		case len(queues) == traceLooked:
+		case len(queues) == traceLooked && t.mayOn("messages", mayPeek, name):
 			t.lack("messages", name, "bound", "the queue was not looked at for messages of the key")
+		case len(queues) == traceLooked:
 		default:
 			queues = append(queues, name)
 		}
