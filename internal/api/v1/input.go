@@ -115,8 +115,6 @@ func (in *input) read(c *call, into reflect.Value) error {
 				return err
 			}
 			continue
-		case !v.IsZero():
-			return errMember(in.typ.Field(f.index).Name) // which the body must not set
 		case f.in == "query":
 			text = query.Get(f.name)
 		}
@@ -264,7 +262,7 @@ func (c *call) decode(into any) error {
 		}
 	}
 	if err == nil {
-		return nil
+		return checkMembers(c.body, reflect.TypeOf(into))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return errMember(strings.Trim(name, `"`))

@@ -44,15 +44,26 @@ func (s *Scanner) Want(text string) {
 	}
 }
 
+// membersMax is how many members of an object are taken, more than any request or answer has that
+// programs write without reflection.
+const membersMax = 16
+
 // Object calls member for each member of an object, with its name, which is a part of the text.
-// Member takes the value.
+// Member takes the value. An object that has a member twice is not taken.
 func (s *Scanner) Object(member func(name []byte)) {
 	s.Want("{")
 	if s.Skip("}") {
 		return
 	}
-	for !s.failed {
+	var seen [membersMax][]byte
+	for n := 0; !s.failed; n++ {
 		name := s.quoted()
+		for _, before := range seen[:min(n, membersMax)] {
+			s.failed = s.failed || string(before) == string(name)
+		}
+		if s.failed = s.failed || n == membersMax; !s.failed {
+			seen[n] = name
+		}
 		s.Want(":")
 		if !s.failed {
 			member(name)
