@@ -195,51 +195,6 @@ func (c *Client) Bound(
 	return context.WithTimeoutCause(ctx, c.Timeout+wait, ErrNoAnswer)
 }
 
-// QueueURL returns the URL of a queue given by name, URL or ARN. It asks the server for it, because
-// only the server knows the account and the address that its URLs carry.
-func (c *Client) QueueURL(ctx context.Context, queue string) (string, error) {
-	if IsQueueURL(queue) {
-		if IsAmazonURL(queue) && c.Endpoint.IsLoopback() {
-			return "", Usagef("%s is a queue of Amazon and requests go to %s; add --aws", queue,
-				c.Endpoint)
-		}
-		return queue, nil
-	}
-	if queue == "" {
-		return "", Usagef("the name of the queue is empty")
-	}
-	in := &sqs.GetQueueUrlInput{QueueName: &queue}
-	if IsQueueARN(queue) {
-		arn := strings.Split(queue, ":")
-		switch {
-		case len(arn) != 6 || arn[2] != "sqs":
-			return "", Usagef("%q is not the ARN of a queue, such as arn:aws:sqs:us-east-1:000000000000:orders", queue)
-		case c.Endpoint.IsAmazon() && arn[3] != c.Options().Region:
-			return "", Usagef("%s is in another region than %s; add --region %s", queue,
-				c.Options().Region, arn[3])
-		}
-		in.QueueName, in.QueueOwnerAWSAccountId = &arn[5], &arn[4]
-	}
-	out, err := Ask(ctx, c, "cannot find queue", queue, c.GetQueueUrl, in)
-	if err != nil {
-		return "", err
-	}
-	return aws.ToString(out.QueueUrl), nil
-}
-
-// QueueARN returns the ARN of a queue given by name, URL or ARN. An ARN is taken as it is.
-func (c *Client) QueueARN(ctx context.Context, queue string) (string, error) {
-	if IsQueueARN(queue) {
-		return queue, nil
-	}
-	url, err := c.QueueURL(ctx, queue)
-	if err != nil {
-		return "", err
-	}
-	attributes, err := c.Attributes(ctx, "cannot find queue", url, types.QueueAttributeNameQueueArn)
-	return attributes[string(types.QueueAttributeNameQueueArn)], err
-}
-
 // Attributes reads attributes of a queue, all of them if none are named. doing begins the sentence
 // of an error.
 func (c *Client) Attributes(

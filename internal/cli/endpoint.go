@@ -14,6 +14,8 @@ const (
 
 	// Amazon, as the value of --endpoint-url, means Amazon SQS.
 	Amazon = "aws"
+
+	originDefault = "default" // no flag or variable names the endpoint
 )
 
 // An Endpoint is where the SQS API is spoken.
@@ -47,7 +49,7 @@ func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) 
 		found = Endpoint{URL: scheme + "://" + ReachableAddress(listen), Origin: "TENAQ_LISTEN"}
 	}
 	if found.URL == "" {
-		found = Endpoint{URL: DefaultEndpoint, Origin: "default"}
+		found = Endpoint{URL: DefaultEndpoint, Origin: originDefault}
 	}
 	if found.URL == Amazon {
 		found.URL = ""
@@ -71,7 +73,7 @@ func ServiceEndpoint(service string, getenv func(string) string) Endpoint {
 			return Endpoint{URL: strings.TrimRight(v, "/"), Origin: name, service: service}
 		}
 	}
-	return Endpoint{Origin: "default", service: service}
+	return Endpoint{Origin: originDefault, service: service}
 }
 
 // ResolveRegion finds the region, "" if none is set.
@@ -111,9 +113,12 @@ func (e Endpoint) String() string {
 	return e.URL
 }
 
+// QueueNameOf returns the name in a name, URL or ARN, and checks nothing: an argument goes through
+// QueueURL or QueueName first.
 func QueueNameOf(queue string) string {
 	switch {
 	case IsQueueURL(queue):
+		queue = strings.TrimSuffix(queue, "/")
 		return queue[strings.LastIndexByte(queue, '/')+1:]
 	case IsQueueARN(queue):
 		return queue[strings.LastIndexByte(queue, ':')+1:]

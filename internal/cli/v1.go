@@ -206,6 +206,20 @@ func (f *ClientFlags) RunV1(
 	}
 }
 
+// OnQueueV1 finds the server for a command whose first argument is a queue. do gets the name of the
+// queue and the other arguments.
+func (f *ClientFlags) OnQueueV1(
+	lack string, do func(ctx context.Context, v *V1Client, queue string, args []string) error,
+) func(*cobra.Command, []string) error {
+	return f.RunV1(lack, func(ctx context.Context, v *V1Client, args []string) error {
+		queue, err := v.QueueName(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, v, queue, args[1:])
+	})
+}
+
 func (v *V1Client) Missing() error { return Codedf(ExitUsage, "%s %s", v.C.Endpoint, v.Lack) }
 
 // Messages shows up to limit messages of a queue without receiving them. query chooses them.

@@ -167,8 +167,12 @@ func (f *sweepFlags) peekLetters(
 	if err != nil {
 		return false, nil // it is Amazon, or the next request reports why
 	}
+	name, err := v.QueueName(ctx, queue)
+	if err != nil {
+		return false, nil // QueueURL reports why
+	}
 	for query := (url.Values{}); ; {
-		list, err := v.Messages(ctx, queue, query, cli.PeekPage)
+		list, err := v.Messages(ctx, name, query, cli.PeekPage)
 		switch {
 		case cli.ExitCode(err) == cli.ExitUsage: // the server has no such request
 			return false, nil

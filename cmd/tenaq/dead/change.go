@@ -45,9 +45,13 @@ func (s *selectFlags) register(cmd *cobra.Command) {
 
 // filter is what the server is asked for. Ages count by its clock.
 func (s *selectFlags) filter(ctx context.Context, v *cli.V1Client) (map[string]any, error) {
+	source, err := v.QueueName(ctx, s.source)
+	if err != nil {
+		return nil, err
+	}
 	f := make(map[string]any)
-	putSet(f, map[string]string{"id": s.id, "group": s.group,
-		"source": cli.QueueNameOf(s.source), "text": s.text, "kind": s.kind, "reason": s.reason})
+	putSet(f, map[string]string{"id": s.id, "group": s.group, "source": source,
+		"text": s.text, "kind": s.kind, "reason": s.reason})
 	putSet(f, map[string]int64{"receivesMin": s.receivesMin, "receivesMax": s.receivesMax})
 	if len(s.attributes) > 0 {
 		attributes, err := attributesOf(s.attributes)
@@ -172,7 +176,7 @@ func (f *startFlags) register(cmd *cobra.Command, do string) {
 func (f *startFlags) start(
 	ctx context.Context, a *cli.App, v *cli.V1Client, doing, queue string, in map[string]any,
 ) error {
-	putSet(in, map[string]string{"to": cli.QueueNameOf(f.to), "note": f.note})
+	putSet(in, map[string]string{"to": f.to, "note": f.note})
 	putSet(in, map[string]int64{"limit": f.limit, "rate": f.rate})
 	var t task
 	if err := v.Post(ctx, doing, queue, "/tasks", in, &t); err != nil {
@@ -265,8 +269,10 @@ func newDeleteCmd(a *cli.App) *cobra.Command {
 
 func (f *taskFlags) command(a *cli.App, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cli.Wants(1, 1)
-	cmd.RunE = f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-		return f.run(ctx, a, v, cli.QueueNameOf(args[0]))
+	cmd.RunE = f.OnQueueV1(lack, func(
+		ctx context.Context, v *cli.V1Client, queue string, _ []string,
+	) error {
+		return f.run(ctx, a, v, queue)
 	})
 	f.ClientFlags.Register(cmd)
 	f.selectFlags.register(cmd)
@@ -282,6 +288,11 @@ func (f *taskFlags) run(
 	if f.do == "park" && f.to == "" {
 		return cli.Usagef("name the parking queue with --to")
 	}
+	to, err := v.QueueName(ctx, f.to)
+	if err != nil {
+		return err
+	}
+	f.to = to
 	filter, err := f.filter(ctx, v)
 	if err != nil {
 		return err
@@ -300,7 +311,7 @@ func (f *taskFlags) run(
 	in := maps.Clone(asked)
 	asked["back"] = f.do == "move" && f.to == ""
 	if f.to != "" {
-		asked["to"] = cli.QueueNameOf(f.to)
+		asked["to"] = f.to
 	}
 	found, err := count[taskCount](ctx, a, v, "count the messages of", asked, f.limit)
 	if err != nil {

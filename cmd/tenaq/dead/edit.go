@@ -35,8 +35,10 @@ same. Without --yes the command only shows the old and the new body.`,
   tenaq dead edit orders-dlq 0b6b4c9e-... --body-file fixed.json --yes
   tenaq dead edit orders-dlq 0b6b4c9e-... --attribute retries:Number=0 --yes`,
 		Args: cli.Wants(2, 2),
-		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-			return f.run(ctx, a, v, cli.QueueNameOf(args[0]), args[1])
+		RunE: f.OnQueueV1(lack, func(
+			ctx context.Context, v *cli.V1Client, queue string, args []string,
+		) error {
+			return f.run(ctx, a, v, queue, args[0])
 		}),
 	}
 	f.ClientFlags.Register(edit)
@@ -72,8 +74,11 @@ func (f *editFlags) run(
 	if err != nil {
 		return err
 	}
+	if f.to, err = v.QueueName(ctx, f.to); err != nil {
+		return err
+	}
 	if f.to != "" {
-		in["to"] = cli.QueueNameOf(f.to)
+		in["to"] = f.to
 	}
 	if len(in) == 0 {
 		return cli.Usagef("name what to change: --body, --body-file, --attribute, --without or --to")

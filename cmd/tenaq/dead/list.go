@@ -37,8 +37,10 @@ of a kind with --kind. NOTE is what "tenaq dead note" wrote about the kind.`,
 		Example: `  tenaq dead list orders-dlq
   tenaq dead list orders-dlq --json | jq -r '.kinds[] | "\(.count) \(.reason)"'`,
 		Args: cli.Wants(1, 1),
-		RunE: f.RunV1(listLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-			found, err := reasonsOf(ctx, v, args[0], limit)
+		RunE: f.OnQueueV1(listLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, _ []string,
+		) error {
+			found, err := reasonsOf(ctx, v, queue, limit)
 			if err != nil {
 				return err
 			}
@@ -101,7 +103,7 @@ func (n *note) String() string {
 func reasonsOf(
 	ctx context.Context, v *cli.V1Client, queue string, limit int,
 ) (*reasonList, error) {
-	list := &reasonList{Queue: cli.QueueNameOf(queue), Kinds: []kind{}}
+	list := &reasonList{Queue: queue, Kinds: []kind{}}
 	path := "/queues/" + url.PathEscape(list.Queue) + "/reasons"
 	query := url.Values{}
 	for list.Grouped < limit && !list.Complete {

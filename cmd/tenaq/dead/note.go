@@ -31,11 +31,13 @@ earlier one, and stays when the messages of its kind have gone.`,
 			}
 			return nil
 		},
-		RunE: f.RunV1(listLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-			queue, kind, text := cli.QueueNameOf(args[0]), args[1], ""
+		RunE: f.OnQueueV1(listLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, args []string,
+		) error {
+			kind, text := args[0], ""
 			says := "%s: removed the note on kind %s"
 			if !remove {
-				text, says = args[2], "%s: noted kind %s"
+				text, says = args[1], "%s: noted kind %s"
 			}
 			path := "/queues/" + url.PathEscape(queue) + "/reasons/" + url.PathEscape(kind) +
 				"/note"

@@ -55,10 +55,10 @@ database and no history, and also works with Amazon SQS.`,
   tenaq replay orders --from 24h --missing --yes
   tenaq replay orders --key order-17 --to orders-test --yes`,
 		Args: cli.Wants(1, 1),
-		RunE: f.RunV1(cli.HistoryLack, func(
-			ctx context.Context, v *cli.V1Client, args []string,
+		RunE: f.OnQueueV1(cli.HistoryLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, _ []string,
 		) error {
-			return f.run(ctx, a, v, cli.QueueNameOf(args[0]))
+			return f.run(ctx, a, v, queue)
 		}),
 	}
 	f.Register(cmd)
@@ -137,9 +137,12 @@ func (f *replayFlags) run(
 	if err != nil {
 		return err
 	}
+	if f.to, err = v.QueueName(ctx, f.to); err != nil {
+		return err
+	}
 	asked := map[string]any{"queue": queue, "do": "replay", "filter": filter, "missing": f.missing}
 	if f.to != "" {
-		asked["to"] = cli.QueueNameOf(f.to)
+		asked["to"] = f.to
 	}
 	in := maps.Clone(asked)
 	found, err := count[replayCount](ctx, a, v, "count the history of", asked, f.limit)

@@ -140,7 +140,11 @@ its latest ten tasks. Move tasks of SQS are listed too.`,
 		RunE: f.RunV1(lack, func(ctx context.Context, v *cli.V1Client, args []string) error {
 			query := url.Values{"limit": {"100"}}
 			if len(args) > 0 {
-				query.Set("queue", cli.QueueNameOf(args[0]))
+				queue, err := v.QueueName(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				query.Set("queue", queue)
 			}
 			if active {
 				query.Set("state", "active")

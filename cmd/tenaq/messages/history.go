@@ -63,13 +63,17 @@ and all pages are printed unless --limit is given. This needs a tenaq server.`,
 				if cli.IsAmazonURL(args[0]) {
 					return cli.Usagef("%s is a queue of Amazon, which keeps no history", args[0])
 				}
-				if !a.JSON {
-					return f.table(ctx, a, v, args[0])
+				queue, err := v.QueueName(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case !a.JSON:
+					return f.table(ctx, a, v, queue)
 				}
 				if !cmd.Flags().Changed("limit") {
 					f.limit = math.MaxInt
 				}
-				return f.export(ctx, a, v, args[0])
+				return f.export(ctx, a, v, queue)
 			})(cmd, args)
 		},
 	}

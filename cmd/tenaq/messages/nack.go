@@ -40,9 +40,11 @@ it exits with 4. This needs a tenaq server.`,
 		Example: `  tenaq nack orders AQEB... --text 'no answer from the bank' --delay 5m
   tenaq nack orders AQEB... --verdict poison --class Invalid --text 'not JSON'`,
 		Args: cli.Wants(2, -1),
-		RunE: f.RunV1(nackLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
+		RunE: f.OnQueueV1(nackLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, args []string,
+		) error {
 			entry.DelayMS = delay.Milliseconds()
-			return nackAll(ctx, a, v, args[0], args[1:], entry)
+			return nackAll(ctx, a, v, queue, args, entry)
 		}),
 	}
 	f.Register(cmd)
@@ -60,7 +62,7 @@ func nackAll(
 	ctx context.Context, a *cli.App, v *cli.V1Client, queue string, handles []string,
 	entry v1.NackEntry,
 ) error {
-	path := "/queues/" + url.PathEscape(cli.QueueNameOf(queue)) + "/nack"
+	path := "/queues/" + url.PathEscape(queue) + "/nack"
 	done := 0
 	for batch := range slices.Chunk(handles, sqslimits.BatchMax) {
 		var in struct {

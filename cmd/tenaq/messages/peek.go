@@ -87,6 +87,10 @@ func (f *peekFlags) printMessages(
 		return cli.Usagef("%s is a queue of Amazon, which shows a message only by delivering it",
 			queue)
 	}
+	queue, err := v.QueueName(ctx, queue)
+	if err != nil {
+		return err
+	}
 	query.Set("trail", "1")
 	if f.state != "" {
 		query.Set("state", f.state)

@@ -150,7 +150,7 @@ func (f *relayFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	for _, queue := range cfg.Queues {
 		if cli.IsQueueURL(queue) {
-			if _, err := c.QueueURL(ctx, queue); err != nil { // a URL is checked without a request
+			if _, err := c.QueueURL(ctx, queue); err != nil {
 				return err
 			}
 		}

@@ -96,14 +96,16 @@ ones by the time at which they open, then the others.
 		Example: `  tenaq group list orders.fifo
   tenaq group list orders.fifo --locked --json | jq -r '.groups[].group'`,
 		Args: cli.Wants(1, 1),
-		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-			list := groupList{Queue: cli.QueueNameOf(args[0]), Groups: []groupView{}}
+		RunE: f.OnQueueV1(groupLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, _ []string,
+		) error {
+			list := groupList{Queue: queue, Groups: []groupView{}}
 			query := url.Values{}
 			if locked {
 				query.Set("only", "locked")
 			}
 			path := "/queues/" + url.PathEscape(list.Queue) + "/groups"
-			if err := cli.Pages(ctx, v, "list the groups of", args[0], path, query, groupPage,
+			if err := cli.Pages(ctx, v, "list the groups of", queue, path, query, groupPage,
 				limit, func(page *groupList) (int, string) {
 					list.Groups, list.Next = append(list.Groups, page.Groups...), page.Next
 					return len(page.Groups), page.Next
@@ -157,14 +159,16 @@ goes to the end of its group. To keep the order, move it back instead: tenaq
 dead redrive.`,
 		Example: `  tenaq group release orders.fifo customer-7`,
 		Args:    cli.Wants(2, 2),
-		RunE: f.RunV1(groupLack, func(ctx context.Context, v *cli.V1Client, args []string) error {
-			path := "/queues/" + url.PathEscape(cli.QueueNameOf(args[0])) + "/groups/release"
+		RunE: f.OnQueueV1(groupLack, func(
+			ctx context.Context, v *cli.V1Client, queue string, args []string,
+		) error {
+			path := "/queues/" + url.PathEscape(queue) + "/groups/release"
 			var done struct {
 				Released    int64 `json:"released"`
 				DeadLetters int64 `json:"deadLetters"`
 			}
-			if err := v.Post(ctx, "release a group of", args[0], path,
-				map[string]string{"group": args[1]}, &done); err != nil {
+			if err := v.Post(ctx, "release a group of", queue, path,
+				map[string]string{"group": args[0]}, &done); err != nil {
 				return err
 			}
 			if a.JSON {
@@ -172,13 +176,13 @@ dead redrive.`,
 			}
 			if done.Released > 0 || done.DeadLetters == 0 {
 				a.Note("released %s of %s", cli.Counted(done.Released, "message", "messages"),
-					args[1])
+					args[0])
 			}
 			switch n := done.DeadLetters; {
 			case n == 1:
-				a.Note("%s is free; the dead letter that held it stays in the dead-letter queue", args[1])
+				a.Note("%s is free; the dead letter that held it stays in the dead-letter queue", args[0])
 			case n > 1:
-				a.Note("%s is free; the %d dead letters that held it stay in the dead-letter queue", args[1], n)
+				a.Note("%s is free; the %d dead letters that held it stay in the dead-letter queue", args[0], n)
 			}
 			return nil
 		}),

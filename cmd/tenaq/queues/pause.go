@@ -76,9 +76,13 @@ func onPausable(
 		if cli.IsAmazonURL(args[0]) {
 			return cli.Usagef("%s is a queue of Amazon, which cannot pause it", args[0])
 		}
+		queue, err := v.QueueName(ctx, args[0])
+		if err != nil {
+			return err
+		}
 		var q pausable
-		if err := v.Get(ctx, "look up", args[0],
-			"/queues/"+url.PathEscape(cli.QueueNameOf(args[0])), nil, &q); err != nil {
+		if err := v.Get(ctx, "look up", queue, "/queues/"+url.PathEscape(queue), nil,
+			&q); err != nil {
 			return err
 		}
 		return do(ctx, v.C, &q)
