@@ -44,7 +44,8 @@ func Wants(low, high int) cobra.PositionalArgs {
 		for i, text := range args {
 			words := strings.Fields(cmd.Use)[1:]
 			name := strings.Trim(words[min(i, len(words)-1)], "[].")
-			if text == "" && (i < low || name == "QUEUE") {
+			// Commands themselves say more about a body or a text.
+			if text == "" && name != "BODY|-" && name != "TEXT" {
 				return Usagef("%s is empty; usage: %s", name, cmd.UseLine())
 			}
 		}
