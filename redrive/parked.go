@@ -170,12 +170,15 @@ var parkedWhy = regexp.MustCompile(`(?s)^(poison, its worker says` +
 	`|poison: failed (?:once|\d+ times) while others succeeded, and nearly nothing else fails like this` +
 	`|poison: nothing that fails like this has succeeded for \S+): (.*)$`)
 
-// cause splits the reason of a parked message.
+// cause splits the reason of a parked message. An earlier version parked messages again with the
+// reasons of all rounds: why is that of the last one, and failure what its worker said.
 func cause(reason string) (why, failure string) {
-	if m := parkedWhy.FindStringSubmatch(reason); m != nil {
-		return m[1], m[2]
+	failure = reason
+	for m := parkedWhy.FindStringSubmatch(failure); m != nil; {
+		why, failure = cmp.Or(why, m[1]), m[2]
+		m = parkedWhy.FindStringSubmatch(failure)
 	}
-	return "", reason
+	return why, failure
 }
 
 // Release sends a message back to work, to the queue with the URL to, or to the one it came from if

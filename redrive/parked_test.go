@@ -368,3 +368,38 @@ func TestParkedRefusals(t *testing.T) {
 		r.wantCounts(1, 0, 0)
 	})
 }
+
+// A message that was parked and moved back by a task is parked again for the reason of its worker
+// alone, so that its kind stays the same.
+func TestParkedAgain(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, r *rig) {
+		const parkedOnce = "poison, its worker says: exit code 65"
+		for body, reason := range map[string]string{
+			"once":  parkedOnce,
+			"twice": "poison, its worker says: " + parkedOnce, // by an earlier version
+		} {
+			work := r.workTrail()
+			work.Key, work.Lineage, work.Reason = body, "first-"+body, reason
+			with, _ := work.Attach(nil)
+			if _, err := r.server.Client().SendMessage(t.Context(), &sqs.SendMessageInput{
+				QueueUrl: &r.dead, MessageBody: &body, MessageAttributes: with}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.step(r.redriver(nil))
+		all := r.list()
+		if len(all) != 2 {
+			t.Fatalf("%d are parked, want 2", len(all))
+		}
+		for _, one := range all {
+			if one.Why != "poison, its worker says" || one.Reason != "exit code 65" || one.Kind != redrive.FingerprintOf("exit code 65") {
+				t.Errorf("%s: parked because %q, failed because %q, kind %s", one.Body, one.Why, one.Reason, one.Kind)
+			}
+		}
+		for _, m := range r.look(r.parked) {
+			if got, _ := trail.Of(m.MessageAttributes); got.Reason != parkedOnce {
+				t.Errorf("%s is parked with the reason %q, want %q", *m.Body, got.Reason, parkedOnce)
+			}
+		}
+	})
+}

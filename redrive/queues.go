@@ -67,6 +67,9 @@ func (r *Redriver) receive(ctx context.Context) ([]*letter, error) {
 		if letters[i], err = r.newLetter(ctx, m); err != nil {
 			return nil, err
 		}
+		// A task moved it back from a parking lot. It still fails for the reason of its worker.
+		_, letters[i].trail.Reason = cause(letters[i].trail.Reason)
+		_, letters[i].Reason = cause(letters[i].Reason)
 	}
 	return letters, nil
 }
