@@ -60,6 +60,10 @@ and all pages are printed unless --limit is given. This needs a tenaq server.`,
 			return f.RunV1(cli.HistoryLack, func(
 				ctx context.Context, v *cli.V1Client, args []string,
 			) error {
+				if !f.from.IsZero() && !f.to.IsZero() && !f.from.Before(f.to) {
+					return cli.Usagef("--from %s is not before --to %s; exchange the two",
+						f.from.UTC().Format(time.RFC3339), f.to.UTC().Format(time.RFC3339))
+				}
 				if cli.IsAmazonURL(args[0]) {
 					return cli.Usagef("%s is a queue of Amazon, which keeps no history", args[0])
 				}
