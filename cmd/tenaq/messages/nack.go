@@ -36,7 +36,8 @@ The verdict is one of:
 
 Only the newest receipt handle of a message can be used. If some messages could
 not be given back, the command reports them and exits with 5; with one handle,
-it exits with 4. This needs a tenaq server.`,
+it exits with 4, or with 2 if that is no receipt handle. This needs a tenaq
+server.`,
 		Example: `  tenaq nack orders AQEB... --text 'no answer from the bank' --delay 5m
   tenaq nack orders AQEB... --verdict poison --class Invalid --text 'not JSON'`,
 		Args: cli.Wants(2, -1),
@@ -82,6 +83,8 @@ func nackAll(
 			switch {
 			case o.Done:
 				done++
+			case len(handles) == 1 && o.Code == "ReceiptHandleIsInvalid":
+				return cli.Codedf(cli.ExitUsage, "%w", err) // as "tenaq delete" does
 			case len(handles) == 1:
 				return cli.Codedf(cli.ExitRefused, "%w", err)
 			default:
