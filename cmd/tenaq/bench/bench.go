@@ -3,8 +3,8 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -113,7 +113,7 @@ func (f *benchFlags) run(ctx context.Context, a *cli.App) (err error) {
 		return cli.Usagef("%v", err)
 	}
 	own := &bench.Servers{Dir: f.dir, Signed: f.signed}
-	defer func() { err = errors.Join(err, own.Close()) }()
+	defer func() { err = outcome(ctx, err, own.Close()) }()
 	line := cli.NewProgress(a.Stderr, "bench")
 	defer line.Done()
 	if f.work.Endpoint, err = f.endpoint(ctx, own); err != nil {
@@ -126,6 +126,18 @@ func (f *benchFlags) run(ctx context.Context, a *cli.App) (err error) {
 	}
 	line.Done()
 	return report.print(a)
+}
+
+// outcome is the error of a comparison, and of the end of its servers. An interrupt reaches these too,
+// so what else fails then says nothing.
+func outcome(ctx context.Context, err, closed error) error {
+	switch {
+	case ctx.Err() != nil:
+		return cli.Codedf(cli.ExitFailed, "bench: interrupted")
+	case err != nil && closed != nil:
+		return fmt.Errorf("%w; %w", err, closed)
+	}
+	return cmp.Or(err, closed)
 }
 
 // endpoint finds what is measured, or starts it.
