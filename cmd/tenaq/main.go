@@ -7,8 +7,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -60,11 +62,29 @@ func untilSignal(parent context.Context) context.Context {
 func run(a *cli.App, ctx context.Context, args []string) int {
 	root := newRoot(a)
 	root.SetArgs(args)
+	out := &helpWriter{to: a.Stdout}
+	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.err
+	}
 	if err != nil {
 		a.Complain(err)
 	}
 	return cli.ExitCode(err)
+}
+
+// A helpWriter keeps the first error of a write, because package cobra ignores it when it prints a
+// help text.
+type helpWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *helpWriter) Write(text []byte) (int, error) {
+	n, err := w.to.Write(text)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 const rootHelp = `tenaq is a durable message queue that speaks the Amazon SQS protocol: any AWS
