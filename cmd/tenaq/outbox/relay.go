@@ -57,11 +57,11 @@ waits for queues, for rows that are not due yet, for further attempts and for
 other relays. Both print how many rows were sent. The exit code is 5 if others
 were refused, set aside or left, and 1 if none was sent.
 
-A relay reports the rows that were set aside to a tenaq server, and asks it every
-few seconds what its operators order about them. --orders says what it carries
-out: release sends rows again, all also deletes rows with their messages. An
-order is about a row as it was reported: if the row was released and set aside
-again since, the order does nothing.
+A relay reports the rows that were set aside to a tenaq server, and asks it
+every few seconds what its operators order about them. --orders says what the
+relay carries out: release sends rows again, all also deletes rows with their
+messages. An order is about a row as it was reported. If the row was released
+and set aside again since, the order does nothing.
 
 --queue NAME=QUEUE sends rows for NAME to QUEUE, a name or a URL. --keep may be
 forever. The pauses between attempts double, from --retry-base to --retry-max.
@@ -95,7 +95,7 @@ forever. The pauses between attempts double, from --retry-base to --retry-max.
 	cli.Value(flags, &f.cfg.Keep, "keep", "720h", "keep sent rows this `duration`", parseKeep)
 	cli.SomeTime(flags, &f.cfg.Poll, "poll", "5s", "`duration` between two looks")
 	cli.Choice(cmd, &f.orders, "orders", "release",
-		"carry out `orders` of the server: none, release or all", "none", "release", "all")
+		"`mode`: none, release or all", "none", "release", "all")
 	flags.BoolVar(&f.once, "once", false, "send what is due, then end")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no row is pending")
 	f.log.Register(flags, "info")

@@ -2,6 +2,7 @@ package cloudwatch
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,14 +80,9 @@ var errTooLarge = &Error{MalformedInput,
 // notOffered refuses an action that is not in the table of operations, whether or not CloudWatch
 // has it.
 func notOffered(name string) *Error {
-	var names []string
-	for n := range operations {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	return &Error{InvalidAction,
 		fmt.Sprintf("This server does not offer the action %q of CloudWatch. It offers %s.",
-			name, strings.Join(names, ", "))}
+			name, strings.Join(slices.Sorted(maps.Keys(operations)), ", "))}
 }
 
 // A fit is which codes the model names for an operation, beside those that all have.

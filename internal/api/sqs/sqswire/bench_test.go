@@ -75,7 +75,7 @@ func BenchmarkEncodeReceiveMessage(b *testing.B) {
 		message := Message{
 			Attributes: Pairs{{"ApproximateReceiveCount", "1"}, {"SentTimestamp", "1700000000000"}},
 			Body:       bench.body,
-			MD5OfBody:  MD5OfBody(bench.body),
+			MD5OfBody:  strings.Repeat("0", 32),
 			MessageAttributes: MessageAttributes{
 				{Name: "trace", DataType: Some("String"), StringValue: Some("0123456789abcdef")},
 			},
@@ -141,7 +141,7 @@ func BenchmarkProtocols(b *testing.B) {
 			resp.Messages = append(resp.Messages, Message{
 				Attributes:    Pairs{{"ApproximateReceiveCount", "1"}, {"SentTimestamp", "1700000000000"}},
 				Body:          bench.body,
-				MD5OfBody:     MD5OfBody(bench.body),
+				MD5OfBody:     strings.Repeat("0", 32),
 				MessageID:     "8b0c5e0e-6f3c-4c43-9c39-8f3e9c9d1a55",
 				ReceiptHandle: strings.Repeat("A", 100),
 			})

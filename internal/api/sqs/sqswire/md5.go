@@ -6,13 +6,6 @@ import (
 	"encoding/hex"
 )
 
-// MD5OfBody returns the checksum of a message body that clients compare with their own: lower-case
-// hexadecimal MD5 of its bytes.
-func MD5OfBody(body string) string {
-	sum := md5.Sum([]byte(body))
-	return hex.EncodeToString(sum[:])
-}
-
 // MD5OfAttributes returns the checksum of message attributes, of the user or of the system, or ""
 // when there are none and the response has no such member.
 //

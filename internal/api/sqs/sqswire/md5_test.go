@@ -49,16 +49,3 @@ func TestMD5OfAttributes(t *testing.T) {
 		}
 	}
 }
-
-// [MD5-1]
-func TestMD5OfBody(t *testing.T) {
-	tests := []struct{ body, want string }{
-		{"", "d41d8cd98f00b204e9800998ecf8427e"},
-		{"hi", "49f68a5c8493ec2c0bf489821c21fc3b"},
-	}
-	for _, test := range tests {
-		if got := MD5OfBody(test.body); got != test.want {
-			t.Errorf("%q: got %s, want %s", test.body, got, test.want)
-		}
-	}
-}
