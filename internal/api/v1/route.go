@@ -129,7 +129,11 @@ func (h *Handler) find(r *http.Request) (found *route, values map[string]string,
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	path := segmentsOf(r.URL.EscapedPath())
+	escaped := r.URL.EscapedPath()
+	if escaped != root && !strings.HasPrefix(escaped, root+"/") {
+		return nil, nil, nil // Is decodes the path, and a slash may be encoded
+	}
+	path := segmentsOf(escaped)
 	for _, route := range routes {
 		values, ok := route.matches(path)
 		switch {

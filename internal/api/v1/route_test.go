@@ -83,6 +83,11 @@ func TestInputIsRefused(t *testing.T) {
 		{"GET", "/v1/tokens", "", "", 405, "use POST."},
 		{"GET", "/v1/nothing", "", "", 404, "GET /v1/openapi.json lists all paths"},
 		{"GET", "/v1/", "", "", 404, "NotFound"},
+		{"GET", "/v1%2fqueues", "", "", 404, "NotFound"},
+		{"GET", "/v1%2Fnope", "", "", 404, "NotFound"},
+		{"GET", "/v1%2f..%2fv1/queues", "", "", 404, "NotFound"},
+		{"GET", "/v1/queues%2fq", "", "", 404, "NotFound"},
+		{"GET", "/%76%31/queues", "", "", 404, "NotFound"},
 	} {
 		status, body := w.ask(tt.method, tt.path, tt.kind, tt.body)
 		if status != tt.status || !strings.Contains(body, tt.part) {
