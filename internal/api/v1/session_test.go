@@ -396,6 +396,41 @@ func TestReadOnlyPages(t *testing.T) {
 	}
 }
 
+// On a read-only server without keys, what a browser sends is refused by the other APIs, and by /v1
+// if it changes something, also if the browser names only the page that it comes from. Programs are
+// not affected, and neither are browsers where pages may change something. [CONSOLE-14]
+func TestReadOnlyBrowsers(t *testing.T) {
+	for _, readOnly := range []bool{true, false} {
+		w := newWorld(t)
+		w.cfg.Door = auth.New(auth.Config{Account: account, Sessions: true, ReadOnlyPages: readOnly})
+		w.cfg.SQS = func(context.Context, http.ResponseWriter, *http.Request, auth.Principal, string, []byte) ([]byte, error) {
+			return nil, nil
+		}
+		for _, header := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Origin", "http://localhost"}, {"Referer", "http://localhost/console/"}, {"X", ""}} {
+			browser := header[0] != "X"
+			for _, service := range []string{"sqs", "monitoring", "sts"} {
+				for _, method := range []string{"GET", "POST"} {
+					r := httptest.NewRequest(method, "http://localhost/?Action=CreateQueue&QueueName=x", nil)
+					r.Header.Set(header[0], header[1])
+					if _, err := w.cfg.Door.Authenticate(r, service); (err != nil) != (readOnly && browser) {
+						t.Errorf("read-only %v: %s of %s with %q: got %v", readOnly, method, service, header, err)
+					}
+				}
+			}
+			for does, changes := range map[string]bool{"POST /v1/do/PurgeQueue": true, "GET /v1/queues": false} {
+				method, path, _ := strings.Cut(does, " ")
+				r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader("{}"))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set(header[0], header[1])
+				got := httptest.NewRecorder()
+				if w.ServeHTTP(got, r); (got.Code == 403) != (readOnly && browser && changes) || got.Code != 403 && got.Code != 200 {
+					t.Errorf("read-only %v: %s with %q: got %d %s", readOnly, does, header, got.Code, got.Body)
+				}
+			}
+		}
+	}
+}
+
 // Without keys a page of another origin changes nothing, whatever it can make a browser send.
 // [CONSOLE-11]
 func TestChangeFromElsewhereWithoutKeys(t *testing.T) {

@@ -55,7 +55,8 @@ type Config struct {
 	// signature may be for any of them. [AUTH-36]
 	Aliases []string
 
-	// Sessions lets pages sign in for /v1. ReadOnlyPages lets no page change anything.
+	// Sessions lets pages sign in for /v1. ReadOnlyPages lets no page change anything, and without
+	// credentials leaves browsers only what reads /v1.
 	// [CONSOLE-10, CONSOLE-14]
 	Sessions, ReadOnlyPages bool
 }
@@ -103,10 +104,10 @@ type Pending struct {
 // from a web page. Errors are of type *Error. [AUTH-2 to AUTH-5, AUTH-14]
 func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 	if d.cfg.Credentials == nil {
-		if err := refuseWebPages(r, d.cfg.Hosts, &d.host); err != nil {
-			return Pending{}, err
+		if d.cfg.ReadOnlyPages && isBrowser(r) { // pages use /v1 only
+			return Pending{}, errReadOnly
 		}
-		return Pending{door: d}, nil
+		return d.unsigned(r)
 	}
 	signed, err := d.verifier.Parse(r, service)
 	switch {
@@ -125,6 +126,14 @@ func (d *Door) Authenticate(r *http.Request, service string) (Pending, error) {
 			Message: "The security token included in the request is invalid."}
 	}
 	return Pending{door: d, signed: signed}, nil
+}
+
+// unsigned is Authenticate without credentials.
+func (d *Door) unsigned(r *http.Request) (Pending, error) {
+	if err := refuseWebPages(r, d.cfg.Hosts, &d.host); err != nil {
+		return Pending{}, err
+	}
+	return Pending{door: d}, nil
 }
 
 // Public refuses a request for something that is open to everyone if it comes from a web page.

@@ -343,13 +343,15 @@ func (d *Door) AllowChange(who Principal, r *http.Request) error {
 		if err := http.NewCrossOriginProtection().Check(r); err != nil {
 			return errElsewhere
 		}
-		page = r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
+		page = isBrowser(r)
 	}
 	if page && d.cfg.ReadOnlyPages {
-		return denied("The console of this server is read-only: use the command instead.")
+		return errReadOnly
 	}
 	return nil
 }
+
+var errReadOnly = denied("The console of this server is read-only: use the command instead.")
 
 // cookieName names the cookie of a server. Cookies know no ports, so the name has the port.
 func cookieName(r *http.Request) string {

@@ -122,7 +122,10 @@ func (d *Door) NewToken(
 // AuthenticateV1 is Authenticate for /v1, where a request may carry a token instead of a signature,
 // or come from a page that has signed in or does so, by itself or by a proxy.
 func (d *Door) AuthenticateV1(r *http.Request) (Pending, error) {
-	if d.cfg.Credentials != nil && d.cfg.Sessions {
+	if d.cfg.Credentials == nil {
+		return d.unsigned(r)
+	}
+	if d.cfg.Sessions {
 		if IsSignIn(r) || IsSession(r) {
 			return d.authenticatePage(r)
 		}
@@ -131,7 +134,7 @@ func (d *Door) AuthenticateV1(r *http.Request) (Pending, error) {
 		}
 	}
 	b := bearerOf(r)
-	if b == nil || d.cfg.Credentials == nil {
+	if b == nil {
 		return d.Authenticate(r, "sqs")
 	}
 	if b.seal == nil || d.cfg.Credentials.Find(b.keyID) == nil {

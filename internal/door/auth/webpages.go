@@ -64,6 +64,14 @@ func fromElsewhere(r *http.Request) bool {
 	return err != nil || page.Host != "" && !strings.EqualFold(page.Host, r.Host)
 }
 
+// isBrowser reports whether a browser shows that it makes the request, for a page or from its
+// address line. SDKs and curl send none of these headers. A browser may leave out all of them in a
+// GET over plain HTTP to another machine. [CONSOLE-14]
+func isBrowser(r *http.Request) bool {
+	return len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0 ||
+		len(r.Header["Referer"]) > 0
+}
+
 // isNavigation reports whether a browser follows a link, in a window of its own and not in a frame.
 func isNavigation(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
