@@ -61,6 +61,8 @@ func filledDialogs(lines []string, letter, task string) []filled {
 		{action: "edit", at: "#/m/" + letter, button: [2]string{"button", "Edit and send"}, title: "Edit and send", fields: []string{"Body", "Value of attribute 1", "Queue"},
 			submit: [][2]string{{"Queue", lines[0]}}, says: "queue"},
 		{action: "task-rate", at: "#/tasks/" + task, button: [2]string{"button", "Change the rate"}, title: "Rate of " + task},
+		{action: "acknowledge-note", at: "#/alarms", button: [2]string{"button", "Acknowledge with a note"}, title: "Acknowledge ", fields: []string{"Note"},
+			submit: [][2]string{{"Note", lines[2]}}, says: "with the note."},
 		{action: "silence", at: "#/alarms", button: [2]string{"button", "Silence…"}, title: "Silence alarms", fields: []string{"Alarms", "For", "Reason"},
 			submit: [][2]string{{"Alarms", lines[2]}, {"For", "1h"}, {"Reason", lines[0]}}, says: "Silenced " + lines[2]},
 		{action: "settle", at: "#/claims/" + url.PathEscape("parked "+lines[3]), button: [2]string{"button", "Settle"}, title: "Settle parked " + lines[3], fields: []string{"Reason", "Result"},

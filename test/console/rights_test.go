@@ -24,7 +24,7 @@ var (
 		"settle": {"tenaq:ManageClaims"}, "release": {"tenaq:ManageClaims"},
 		"step": {"tenaq:ManageRedrivers"}, "plan": {"tenaq:ManageRedrivers"}, "redriver-pause": {"tenaq:ManageRedrivers"}, "redriver-resume": {"tenaq:ManageRedrivers"},
 		"row-release": {"tenaq:ManageOutbox"}, "row-discard": {"tenaq:ManageOutbox"},
-		"silence": {"tenaq:SilenceAlarms"}, "end-silence": {"tenaq:SilenceAlarms"}, "acknowledge": {"tenaq:AcknowledgeAlarm"}, "end-acknowledgement": {"tenaq:AcknowledgeAlarm"},
+		"silence": {"tenaq:SilenceAlarms"}, "end-silence": {"tenaq:SilenceAlarms"}, "acknowledge": {"tenaq:AcknowledgeAlarm"}, "acknowledge-note": {"tenaq:AcknowledgeAlarm"}, "end-acknowledgement": {"tenaq:AcknowledgeAlarm"},
 	}
 )
 

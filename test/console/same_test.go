@@ -117,6 +117,7 @@ func (w *twins) all() []pressed {
 		{action: "silence", at: "#/alarms", prepare: raised("loud-dlq"), button: [2]string{`button[aria-label="Silence… loud-dlq/dead-letters"]`, ""}, dialog: "Silence", fill: [][2]string{{"For", "90m"}, {"Reason", "it's known"}}},
 		{action: "end-silence", at: "#/alarms", prepare: func(s *server) { s.ask("/v1/alarms/silence", object{"match": "mails/*", "for": "3h"}, nil) }, button: [2]string{`button[aria-label="End the silence of mails/*"]`, ""}},
 		{action: "acknowledge", at: "#/alarms", prepare: raised("loud-dlq"), before: pageIsText, button: [2]string{`button[aria-label="Acknowledge loud-dlq/dead-letters"]`, ""}},
+		{action: "acknowledge-note", at: "#/alarms", prepare: raised("loud-dlq"), button: [2]string{`button[aria-label$="ote… loud-dlq/dead-letters"]`, ""}, dialog: "Acknowledge loud-dlq/dead-letters", fill: [][2]string{{"Note", "it's the bank: $(id)"}}},
 		{action: "end-acknowledgement", at: "#/alarms", prepare: func(s *server) {
 			raised("edit-dlq")(s)
 			s.ask("/v1/alarms/acknowledge", object{"alarm": "edit-dlq/dead-letters"}, nil)

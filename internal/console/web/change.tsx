@@ -2,7 +2,7 @@
 
 import { Fragment, h, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AlarmList, Attribute, Filter, Kind, Message, QueueDetail, Redriver, RedriverPlan, Task, TaskCount } from "./api.gen";
+import type { AlarmList, Attribute, Filter, Kind, Message, QueueDetail, Redriver, RedriverPlan, ShownAlarm, Task, TaskCount } from "./api.gen";
 import { countOf, get } from "./api";
 import { attempt, carryOut, close, endSilence, silenceAgain, tell, type Change, type Said } from "./act";
 import { CommandList, inRecords, same, v, type Command, type Same, type Word } from "./commands";
@@ -300,6 +300,25 @@ export function Note({ queue, kind }: { queue: string; kind: Kind }) {
   return <Act title={`Note on: ${kind.reason || "no reason known"}`} label={was && !text ? "Remove" : "Save"} ready={text !== was} act={write}
     same={same("note", text ? "Write the note" : "Remove the note", "tenaq", "dead", "note", v(queue), v(kind.kind), text ? v(text) : "--remove")}>
     <Input name="Note for the next person" value={text} set={set} wide hint="ask the bank first" />
+  </Act>;
+}
+
+// AckNote acknowledges an alarm with a note. The way back restores the earlier acknowledgement. [ALARM-47]
+export function AckNote({ a }: { a: ShownAlarm }) {
+  const was = a.acknowledgement?.note ?? "", path = "/alarms/acknowledge", alarm = a.name;
+  const [note, set] = useState(was);
+  const undo: Change = async ({ post }) => {
+    await post(path, { alarm, end: true });
+    if (a.acknowledged) await post(path, { alarm, note: was });
+  };
+  const write: Change<Said> = async ({ post }) => {
+    await post(path, { alarm, note });
+    return { text: `Acknowledged ${alarm} with the note.`, undo, where: [["alarms"], "Show the alarms"] };
+  };
+  return <Act title={`Acknowledge ${alarm}`} label={a.acknowledged ? "Save" : "Acknowledge"} ready={note !== "" && note !== was} act={write}
+    same={same("acknowledge-note", "Acknowledge the alarm", "tenaq", "alarms", "ack", v(alarm), "--note", v(note))}>
+    <Input name="Note" value={note} set={set} wide required hint="who looks at it, and what is known" />
+    <p class="dim">The note is shown until the alarm changes its state, or until the acknowledgement ends.</p>
   </Act>;
 }
 

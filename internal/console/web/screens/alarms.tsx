@@ -42,7 +42,7 @@ export function Alarms() {
 }
 
 function One({ a }: { a: ShownAlarm }) {
-  const raised = a.state === "ALARM";
+  const raised = a.state === "ALARM", note = a.acknowledged ? "Note…" : "Acknowledge with a note…";
   const it = a.acknowledged ? same("end-acknowledgement", "End the acknowledgement", "tenaq", "alarms", "ack", v(a.name), "--end") : same("acknowledge", "Acknowledge the alarm", "tenaq", "alarms", "ack", v(a.name));
   const ack = raised ? line(it) : null;
   const acknowledge: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name }), end: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name, end: true });
@@ -57,7 +57,9 @@ function One({ a }: { a: ShownAlarm }) {
       {can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" aria-label={(a.acknowledged ? "End the acknowledgement of " : "Acknowledge ") + a.name} onClick={() => void (a.acknowledged
         ? attempt(it, end, { text: `Ended the acknowledgement of ${a.name}: it sends reminders again.`, undo: acknowledge, where })
         : attempt(it, acknowledge, { text: `Acknowledged ${a.name}: no reminder until its state changes.`, undo: end, where }))}>{a.acknowledged ? "End the acknowledgement" : "Acknowledge"}</button>}
+      {can("tenaq:AcknowledgeAlarm") && <button type="button" class="small" aria-label={`${note} ${a.name}`} onClick={() => void ask((c) => <c.AckNote a={a} />)}>{note}</button>}
       {!a.silencedUntil && can("tenaq:SilenceAlarms") && <button type="button" class="small" aria-label={`Silence… ${a.name}`} onClick={() => void ask((c) => <c.Quiet match={a.name} />)}>Silence…</button>}</div>}
+    {a.acknowledgement?.note && <p class="why">Note by <T text={a.acknowledgement.by ?? ""} />, <Time at={a.acknowledgement.at} />: <T text={a.acknowledgement.note} /></p>}
     {a.description && <p class="dim"><T text={a.description} /></p>}
     <p class="why"><T text={a.reason} /></p>
     {shown.length > 0 && <ul class="commands">{shown.map((text) =>
