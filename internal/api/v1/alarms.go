@@ -101,6 +101,9 @@ func (c *call) silence(in silenceIn) (silenced, error) {
 	if err != nil || d < 0 {
 		return silenced{}, errValue("for", in.For, "a duration such as 2h, or 0s to end a silence")
 	}
+	if err := checkLine("reason", in.Reason); err != nil {
+		return silenced{}, err
+	}
 	m := c.cfg.Monitor
 	about, err := m.Silence(monitor.Silence{Match: in.Match, Until: m.Now().Add(d).UTC(),
 		Reason: in.Reason})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"tenaq/internal/api/refusal"
 	"tenaq/internal/api/sqs/sqswire"
@@ -67,6 +68,16 @@ func allowed(methods []string) string {
 func errValue(name, value, want string) error {
 	return sqswire.Errorf(sqswire.InvalidParameterValue,
 		"Value %s for parameter %s is invalid. Reason: Must be %s.", value, name, want)
+}
+
+// checkLine refuses a text for people that is more than a line, or that a terminal or a log would
+// take for something else.
+func checkLine(name, text string) error {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return nil
+	}
+	return sqswire.Errorf(sqswire.InvalidParameterValue,
+		"The %s must be one line of text without control characters.", name)
 }
 
 // asError turns any error into one of /v1: the code and the message of SQS, with the status that

@@ -53,6 +53,29 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// Texts for people are one line, whoever shows them. [V1-3]
+func TestTextsAreLines(t *testing.T) {
+	w := newWorld(t)
+	w.useMonitor(t)
+	w.cfg.Redrivers = newMadeRedrivers()
+	w.do(t, &engine.CreateQueue{Queue: engine.QueueName{Account: account, Name: "orders"}, NameSet: true})
+	for _, tt := range []struct{ path, body string }{
+		{"/v1/tasks", `{"queue":"orders","do":"delete","confirm":1,"note":"TEXT"}`}, {"/v1/tasks/orders:1/cancel", `{"note":"TEXT"}`},
+		{"/v1/alarms/silence", `{"match":"a","for":"1h","reason":"TEXT"}`}, {"/v1/redrivers/orders-dlq/pause", `{"reason":"TEXT"}`},
+	} {
+		for _, odd := range []string{`\n`, `\u001b`, `\u0000`, `\u009b`} {
+			body := strings.Replace(tt.body, "TEXT", "a"+odd+"b", 1)
+			if status, got := w.ask("POST", tt.path, "application/json", body); status != 400 || !strings.Contains(got, "must be one line of text without control characters") {
+				t.Errorf("%s %s: got %d %s", tt.path, body, status, got)
+			}
+		}
+		body := strings.Replace(tt.body, "TEXT", "Grüße, 50 %", 1)
+		if status, got := w.ask("POST", tt.path, "application/json", body); strings.Contains(got, "one line") {
+			t.Errorf("%s %s: got %d %s", tt.path, body, status, got)
+		}
+	}
+}
+
 // Every field of a body has a name, under which checkMembers knows it.
 func TestMembersHaveNames(t *testing.T) {
 	var check func(of reflect.Type, at string)

@@ -242,6 +242,9 @@ func (c *call) pauseRedriver(in pauseRedriverIn) (p redriverPause, err error) {
 	if err := checkSize("reason", len(in.Reason), pauseMax); err != nil {
 		return p, err
 	}
+	if err := checkLine("reason", in.Reason); err != nil {
+		return p, err
+	}
 	why := cmp.Or(in.Reason, "no reason given") + " (" + c.by() + ")"
 	p = redriverPause{Queue: in.Queue, Paused: why}
 	pause := func(ctx context.Context, queue string) (was string, err error) {

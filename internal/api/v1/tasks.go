@@ -296,6 +296,9 @@ func (c *call) startTask(in startIn) (task, error) {
 	if in.Do == "" {
 		return task{}, errValue("do", "", "move, delete, park or replay")
 	}
+	if err := checkLine("note", in.Note); err != nil {
+		return task{}, err
+	}
 	f, err := in.Filter.ofEngine()
 	if err != nil {
 		return task{}, err
@@ -462,6 +465,9 @@ type changeIn struct {
 // changeTask carries out a change. [TASK-12 to TASK-15]
 func (c *call) changeTask(op engine.ChangeTask) (task, error) {
 	if err := c.allow(queueOf(op.ID), c.route.right()); err != nil {
+		return task{}, err
+	}
+	if err := checkLine("note", op.Note); err != nil {
 		return task{}, err
 	}
 	op.Account, op.By = c.principal.Account(), c.by()
