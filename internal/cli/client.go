@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -174,12 +175,12 @@ func (e Endpoint) OwnKey(getenv func(string) string) (id, secret string, ok bool
 	return id, secret, id != "" && secret != ""
 }
 
-// NewRetryer retries as the SDK does, except where nothing listens: that does not change within
-// seconds, and the error says to start the server.
+// NewRetryer retries as the SDK does, except where nothing listens, or a server without TLS: that
+// does not change within seconds, and the error says what to do.
 func NewRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		refused := retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-			if errors.Is(err, syscall.ECONNREFUSED) {
+			if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, http.ErrSchemeMismatch) {
 				return aws.FalseTernary
 			}
 			return aws.UnknownTernary

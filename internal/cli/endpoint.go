@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -59,6 +60,11 @@ func ResolveEndpoint(flag string, getenv func(string) string) (Endpoint, error) 
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return Endpoint{}, Usagef("%s: %q is neither a URL such as %s nor the word %s",
 			found.Origin, found.URL, DefaultEndpoint, Amazon)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return Endpoint{}, Usagef("%s: %q has no port from 1 to 65535", found.Origin, found.URL)
+		}
 	}
 	found.URL = strings.TrimRight(found.URL, "/")
 	return found, nil

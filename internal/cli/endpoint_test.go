@@ -52,6 +52,14 @@ func TestResolveEndpoint(t *testing.T) {
 			wantError: `--endpoint-url: "localhost:9324" is neither a URL such as http://127.0.0.1:9324 nor the word aws`,
 		},
 		{
+			flag:      "http://127.0.0.1:99999",
+			wantError: `--endpoint-url: "http://127.0.0.1:99999" has no port from 1 to 65535`,
+		},
+		{
+			env:       map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:0"},
+			wantError: `AWS_ENDPOINT_URL: "http://127.0.0.1:0" has no port from 1 to 65535`,
+		},
+		{
 			env:       map[string]string{"AWS_ENDPOINT_URL": "127.0.0.1"},
 			wantError: `AWS_ENDPOINT_URL: "127.0.0.1" is neither a URL such as http://127.0.0.1:9324 nor the word aws`,
 		},

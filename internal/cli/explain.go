@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -59,6 +60,11 @@ func (c *Client) answerText(queue string, answer smithy.APIError) string {
 	case isDenial(kind):
 		return fmt.Sprintf("%s (%s)%s", cmp.Or(message, "denied"), kind,
 			permission(answer.ErrorMessage()))
+	case strings.HasPrefix(kind, "ExpiredToken") && c.Endpoint.IsAmazon():
+		return fmt.Sprintf("the credentials have expired (%s); renew them, for example with: aws sso login", kind)
+	case strings.HasPrefix(kind, "ExpiredToken"):
+		return fmt.Sprintf("the key for %s has expired (%s); the operator of the server extends it in "+
+			"the credentials file, or replaces it", c.Endpoint, kind)
 	case IsCredentialError(kind) && c.hasNoKey():
 		return fmt.Sprintf("%s requires a key, and none is set (%s); set TENAQ_ACCESS_KEY_ID and "+
 			"TENAQ_SECRET_ACCESS_KEY", c.Endpoint, kind)
@@ -173,6 +179,9 @@ func (c *Client) ExplainTransport(doing string, err error) error {
 		text = fmt.Sprintf("nothing listens at %s; start it with: tenaq serve", c.Endpoint)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = fmt.Sprintf("nothing listens at %s; %s", c.Endpoint, from)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		text = fmt.Sprintf("%s is served without TLS; write http:// in the address, which comes from %s",
+			c.Endpoint, c.Endpoint.Origin)
 	case unknownHost:
 		text = fmt.Sprintf("cannot find the host %s; %s", lookup.Name, from)
 	case answered && response.HTTPStatusCode() != 0:

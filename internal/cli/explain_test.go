@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/aws/smithy-go"
 )
@@ -35,5 +37,36 @@ func TestExplainDenial(t *testing.T) {
 		if IsPassing(answer) {
 			t.Errorf("%s: got one that passes, want none", tt.message)
 		}
+	}
+}
+
+// An expired key is not mistyped, and its user cannot extend it.
+func TestExplainExpired(t *testing.T) {
+	const url = "https://queue.example"
+	for e, want := range map[Endpoint]string{
+		{URL: url}: "send to orders: the key for " + url + " has expired (ExpiredTokenException); the operator of the server extends it in the credentials file, or replaces it",
+		{}:         "send to orders: the credentials have expired (ExpiredTokenException); renew them, for example with: aws sso login",
+	} {
+		err := (&Client{Endpoint: e}).Explain("send to", "orders", &smithy.GenericAPIError{
+			Code: "ExpiredTokenException", Message: "The security token included in the request is expired"})
+		if got := errorText(err); got != want || ExitCode(err) != ExitFailed {
+			t.Errorf("got %q, exit code %d, want %q", got, ExitCode(err), want)
+		}
+	}
+}
+
+func TestExplainScheme(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	f := ClientFlags{EndpointURL: "https://" + server.Listener.Addr().String(), Timeout: time.Minute}
+	c, err := f.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.QueueURL(t.Context(), "orders")
+	if got, want := errorText(err), f.EndpointURL+" is served without TLS; write http:// in the address, which comes from --endpoint-url"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
