@@ -34,7 +34,7 @@ export function Alarms() {
       </Fragment>;
     }}</Wait>
     {past.data && past.data.changes.length > 0 && <Fragment><h2>Changes</h2>
-      <Table name="Changes of alarms" rows={past.data.changes.filter((c) => !queue || c.queue === queue).reverse().slice(0, 50)} id={(c) => c.alarm + c.at + c.state} columns={[
+      <Table name="Changes of alarms" rows={past.data.changes.filter((c) => !queue || c.queue === queue).reverse().slice(0, 200)} id={(c) => c.alarm + c.at + c.state} columns={[
         { name: "Time", cell: (c) => <Time at={c.at} /> }, { name: "Alarm", cell: (c) => <T text={c.alarm} /> },
         { name: "State", cell: (c) => <Badge kind={c.state === "ALARM" ? "bad" : c.state === "OK" ? "good" : "idle"}>{c.state}</Badge> },
         { name: "Reason", wide: true, cell: (c) => <T text={c.reason} /> }]} /></Fragment>}
@@ -50,7 +50,7 @@ function One({ a }: { a: ShownAlarm }) {
   const shown = [...new Set([...(a.commands ?? []), ...(ack ? [ack] : [])])];
   return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>
     <div class="bar"><Badge kind={raised ? "bad" : a.state === "OK" ? "good" : "idle"}>{a.state === "INSUFFICIENT_DATA" ? "no data" : a.state}</Badge>
-      <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} />}
+      <b><T text={a.name} /></b>{a.queue && <QueueLink name={a.queue} tab={/\/dead-letter[^/]*$/.test(a.name) ? "dead" : undefined} />}
       <span class="dim">for {age(now.value - Date.parse(a.since))}, since <Time at={a.since} /></span>
       {a.acknowledged && <span class="tag">acknowledged</span>}{a.silencedUntil && <span class="tag">silenced until <Time at={a.silencedUntil} /></span>}</div>
     {raised && <div class="acts">
