@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Messages are found by an attribute, a group, their receives and a text: those on the page, and then
-// those of the whole queue, with which something can be done. [CONSOLE-18, TASK-1]
+// Messages are found by an attribute, a group, their receives and a text: those on the page, and
+// then those of the whole queue, with which something can be done. [CONSOLE-18, TASK-1]
 func TestFind(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -127,8 +127,8 @@ func TestSearchEverywhere(t *testing.T) {
 	b.sees("2 of 3 messages loaded")
 }
 
-// The reasons of a long queue are grouped page by page without being asked, and a link to a kind opens
-// it. [NACK-15]
+// The reasons of a long queue are grouped page by page without being asked, and a link to a kind
+// opens it. [NACK-15]
 func TestManyReasons(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -186,8 +186,8 @@ func TestOneMessage(t *testing.T) {
 	b.sees("No queue has this message now")
 }
 
-// A body and an attribute of bytes are downloaded as they were sent, also while the page has only the
-// beginning. [CONSOLE-6]
+// A body and an attribute of bytes are downloaded as they were sent, also while the page has only
+// the beginning. [CONSOLE-6]
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -128,8 +128,8 @@ func (f *benchFlags) run(ctx context.Context, a *cli.App) (err error) {
 	return report.print(a)
 }
 
-// outcome is the error of a comparison, and of the end of its servers. An interrupt reaches these too,
-// so what else fails then says nothing.
+// outcome is the error of a comparison, and of the end of its servers. An interrupt reaches these
+// too, so what else fails then says nothing.
 func outcome(ctx context.Context, err, closed error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -554,5 +554,5 @@ func (c *call) actions(in actionsIn) (ActionList, error) {
 }
 
 // elsewhere are the actions that are not about a queue or a task of one.
-var elsewhere = map[string]bool{"ManageClaims": true, "SilenceAlarms": true,
+var elsewhere = map[string]bool{"ManageClaims": true, "ManageOutbox": true, "SilenceAlarms": true,
 	"AcknowledgeAlarm": true, "TestAction": true, "SignIn": true, "SignOut": true}
