@@ -31,7 +31,7 @@ func (p *Pick) Register(flags *pflag.FlagSet, what string) {
 	flags.BoolVar(&p.all, "all", false, what+" all "+p.Many)
 	run := "do it; without this flag the " + p.Many + " are only listed"
 	if !p.Always {
-		run = "needed for more than one " + p.One + "; otherwise they are listed"
+		run = "needed for more than one " + p.One + "; else they are listed"
 	}
 	flags.BoolVar(&p.run, "run", false, run)
 }

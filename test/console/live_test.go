@@ -513,7 +513,7 @@ func TestRestart(t *testing.T) {
 	}
 	b.visit(s.URL() + "/console/#/q/orders")
 	b.until("it is live", `document.querySelector(".connection.good")`)
-	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
+	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 3")
 	killed := time.Now()
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)

@@ -180,7 +180,7 @@ func TestPages(t *testing.T) {
 		b.sees(p.sees)
 		switch p.name {
 		case "queue":
-			b.until("the chart is there", "document.querySelectorAll('.plot canvas').length === 2")
+			b.until("the chart is there", "document.querySelectorAll('.plot canvas').length === 3")
 		case "messages":
 			b.click("a[data-row]", "")
 			b.sees("Timeline")

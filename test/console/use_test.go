@@ -133,7 +133,7 @@ func TestScripts(t *testing.T) {
 	s := serve(t, nil)
 	s.create("orders", nil, nil)
 	b := s.open(t, "#/q/orders")
-	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 2")
+	b.until("the charts are there", "document.querySelectorAll('.plot canvas').length === 3")
 	if size := eval[float64](b, `performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".js")).reduce((n, r) => n + r.decodedBodySize, 0)`); size > 150<<10 || size < 10<<10 {
 		t.Errorf("a page with charts has %.0f bytes of scripts, at most %d", size, 150<<10)
 	}
