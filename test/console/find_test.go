@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 	b.sees(fmt.Sprintf("%d of 50 messages loaded", taken))
 	b.click(".search button", "Search the whole queue")
 	b.sees(fmt.Sprintf("%d messages of the queue match, %d of them hidden now.", taken, taken))
-	b.asks(".search .triage button", "Move these to", "Move to another queue: received 1 times or more")
+	b.asks(".search .triage button", "Move these to", "Move to another queue: at least 1 receive")
 	b.until("it counts none", `document.querySelector("dialog[open] .counted")?.innerText.startsWith("0 messages ")`)
 	b.fill("Queue", "kept")
 	if !eval[bool](b, `document.querySelector("dialog[open] button[type=submit]").disabled`) {
@@ -62,6 +62,13 @@ func TestFind(t *testing.T) {
 	}
 	b.press("\x1b")
 	b.closes()
+	// what is found is in all states, so nothing is offered beside a list of one state
+	b.goTo("#/q/jobs/messages?state=visible&attribute=tenant%3D2")
+	b.click(".search button", "Search the whole queue")
+	b.sees("whatever their state: show all states to act on them")
+	if eval[bool](b, `!!document.querySelector(".search .triage")`) {
+		t.Error("messages in other states than those shown can be acted on")
+	}
 	b.goTo("#/q/jobs/messages?attribute=tenant")
 	b.sees("Type the attribute as name=value")
 	// a link has the filter

@@ -124,7 +124,7 @@ func TestOutboxOrders(t *testing.T) {
 // The page offers only what a relay takes orders to do, and says so. [V1-27]
 func TestOutboxOrdersNotTaken(t *testing.T) {
 	t.Parallel()
-	for orders, says := range map[string]string{"release": "It takes no orders to discard rows", "none": "no relay takes orders now"} {
+	for orders, says := range map[string]string{"release": "so it discards no rows", "none": "no relay takes orders now"} {
 		s := serve(t, nil)
 		_, address := setAside(t, 2)
 		s.relays(t, address, nil, "--orders", orders)

@@ -192,7 +192,7 @@ func TestMessage(t *testing.T) {
 	b.sees("dead lettered, to orders-dlq")
 	b.goTo("#/q/orders/messages?text=4225")
 	b.sees("1 of 17 messages loaded")
-	b.click("button", "Search the bodies of the whole queue")
+	b.click("button", "Search the whole queue")
 	b.sees("1 message of the queue has this text")
 	// a link stays right when its message moves, and says so when it is gone [ID-9]
 	s.create("late-dlq", nil, nil)

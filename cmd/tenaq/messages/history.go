@@ -61,7 +61,7 @@ and all pages are printed unless --limit is given. This needs a tenaq server.`,
 				ctx context.Context, v *cli.V1Client, args []string,
 			) error {
 				if !f.from.IsZero() && !f.to.IsZero() && !f.from.Before(f.to) {
-					return cli.Usagef("--from %s is not before --to %s; exchange the two",
+					return cli.Usagef("--from %s is not before --to %s; pass an earlier --from",
 						f.from.UTC().Format(time.RFC3339), f.to.UTC().Format(time.RFC3339))
 				}
 				if cli.IsAmazonURL(args[0]) {

@@ -152,7 +152,7 @@ func TestParkedReport(t *testing.T) {
 	}{
 		{"none", 0, 0, 0, 0, false, 0},
 		{"few", 12, 10, 10, 12, false, 12},
-		{"as many as fit", 100, 10, 10, 100, false, 100},
+		{"as many as fit", 100, 10, 10, 100, false, 110}, // the last page is read again
 		{"many", 1000, 10, 10, 100, true, 110},
 		{"large keys", 1000, 10, 5000, 50, true, 110},
 		{"large bodies", 1000, 1 << 20, 10, 5, true, 10},
@@ -167,6 +167,35 @@ func TestParkedReport(t *testing.T) {
 		body, _ := json.Marshal(got)
 		if err != nil || len(got.Rows) != tt.most || got.More != tt.more || b.read != tt.read || len(body) > 1<<16 || bytes.Contains(body, []byte("sssss")) {
 			t.Errorf("%s: %d bytes, %d rows of %d read, more %t, error %v; want %+v", tt.name, len(body), len(got.Rows), b.read, got.More, err, tt)
+		}
+	}
+}
+
+// A report is not taken for whole when a row that a page follows was released meanwhile, whether
+// the pages end there or begin anew. [V1-21, V1-27]
+func TestParkedReportMeanwhile(t *testing.T) {
+	all := make([]outbox.ParkedRow, 25)
+	for i := range all {
+		all[i] = outbox.ParkedRow{Row: outbox.Row{Message: outbox.Message{ID: fmt.Sprintf("%04d", i)}}}
+	}
+	for _, anew := range []bool{false, true} {
+		rows, pages := slices.Clone(all), 0
+		got, err := parkedReport(t.Context(), func(_ context.Context, after string, most int) ([]outbox.ParkedRow, error) {
+			if pages++; pages == 2 {
+				rows = slices.Delete(rows, 9, 10) // what the first page ended with
+			}
+			from := slices.IndexFunc(rows, func(r outbox.ParkedRow) bool { return r.ID == after }) + 1
+			if from == 0 && after != "" && !anew {
+				return nil, nil
+			}
+			return rows[from:min(from+most, len(rows))], nil
+		})
+		ids := make(map[string]bool)
+		for _, r := range got.Rows {
+			ids[r.ID] = true
+		}
+		if err != nil || len(ids) != len(got.Rows) || len(got.Rows) < 24 && !got.More {
+			t.Errorf("anew %t: %d rows, %d different, more %t, error %v", anew, len(got.Rows), len(ids), got.More, err)
 		}
 	}
 }

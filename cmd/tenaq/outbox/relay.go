@@ -61,7 +61,8 @@ A relay reports the rows that were set aside to a tenaq server, and asks it
 every few seconds what its operators order about them. --orders says what the
 relay carries out: release sends rows again, all also deletes rows with their
 messages. An order is about a row as it was reported. If the row was released
-and set aside again since, the order does nothing.
+and set aside again since, the order does nothing. A relay with --once,
+--until-empty or --push-metrics off reports nothing and takes no orders.
 
 --queue NAME=QUEUE sends rows for NAME to QUEUE, a name or a URL. --keep may be
 forever. The pauses between attempts double, from --retry-base to --retry-max.

@@ -21,6 +21,7 @@ import (
 // What a relay reports about rows that were set aside. The server refuses larger reports.
 const (
 	reportedRows  = 100
+	reportedPage  = 10 // rows that are read at a time
 	reportedBytes = 60_000
 	reportedText  = 300
 	reportedEvery = time.Minute
@@ -163,7 +164,7 @@ func (r *reporter) ask(ctx context.Context) []v1.AsideOrder {
 // carryOut carries out orders that this relay has not carried out before, and reports whether there
 // were any. The server gives an order until a report shows that it was carried out, and gives it to
 // all relays of the outbox.
-func (r *reporter) carryOut(ctx context.Context, given []v1.AsideOrder) (any bool) {
+func (r *reporter) carryOut(ctx context.Context, given []v1.AsideOrder) (acted bool) {
 	if given == nil { // the server has not answered
 		return false
 	}
@@ -183,9 +184,9 @@ func (r *reporter) carryOut(ctx context.Context, given []v1.AsideOrder) (any boo
 		}
 	}
 	for _, do := range []string{v1.OrderRelease, v1.OrderDiscard} {
-		any = len(todo[do]) > 0 && r.decide(ctx, do, todo[do]) || any
+		acted = len(todo[do]) > 0 && r.decide(ctx, do, todo[do]) || acted
 	}
-	return any
+	return acted
 }
 
 // decide carries out orders of one kind.
@@ -206,11 +207,11 @@ func (r *reporter) decide(ctx context.Context, do string, orders []v1.AsideOrder
 	case err != nil && ctx.Err() == nil && !r.failing:
 		r.failing = true
 		r.log.Warn("cannot carry out orders of the server, trying again", "do", do, "error", err)
-	case err != nil:
+	case err != nil, n == 0: // another relay was first, or they were set aside again since
 	case do == v1.OrderDiscard:
-		r.log.Warn("rows discarded as the server ordered", "rows", n, "ids", ids, "by", by)
+		r.log.Warn("rows discarded as the server ordered", "rows", n, "ordered", ids, "by", by)
 	default:
-		r.log.Info("rows released as the server ordered", "rows", n, "ids", ids, "by", by)
+		r.log.Info("rows released as the server ordered", "rows", n, "ordered", ids, "by", by)
 	}
 	if err != nil {
 		return false
@@ -233,17 +234,23 @@ type rowReport struct {
 func parkedReport(
 	ctx context.Context, list func(context.Context, string, int) ([]outbox.ParkedRow, error),
 ) (rowReport, error) {
-	report, read, after := rowReport{Rows: []v1.AsideRow{}}, 0, ""
+	report, read, before, after := rowReport{Rows: []v1.AsideRow{}}, 0, "", ""
+	seen := make(map[string]bool)
 	for !report.More {
-		rows, err := list(ctx, after, 10)
+		rows, err := list(ctx, after, reportedPage)
 		if err != nil {
 			return report, err
 		}
+		fresh := false
 		for _, r := range rows {
+			if seen[r.ID] {
+				continue
+			}
 			if len(report.Rows) == reportedRows || read > reportedRead {
 				report.More = true
 				break
 			}
+			fresh, seen[r.ID] = true, true
 			read += len(r.Body)
 			report.Rows = append(report.Rows, v1.AsideRow{
 				ID: r.ID, Queue: clip.To(r.Queue, reportedText), Key: clip.To(r.Key, reportedText),
@@ -251,10 +258,21 @@ func parkedReport(
 				Reason: clip.To(r.Reason, reportedText), ParkedAt: r.At.UTC(),
 			})
 		}
-		if len(rows) == 0 {
-			break
+		switch {
+		case fresh && len(rows) == reportedPage:
+			before, after = after, rows[len(rows)-1].ID
+			continue
+		case after != "" && !fresh && !report.More:
+			// The end, unless the row that this page follows is gone.
+			page, err := list(ctx, before, reportedPage)
+			if err != nil {
+				return report, err
+			}
+			report.More = !slices.ContainsFunc(page, func(r outbox.ParkedRow) bool {
+				return r.ID == after
+			})
 		}
-		after = rows[len(rows)-1].ID
+		break
 	}
 	for {
 		body, err := json.Marshal(report)

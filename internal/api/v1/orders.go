@@ -98,13 +98,20 @@ func (b *asideBox) takes(now time.Time) []string {
 }
 
 // report replaces what is known of the rows. An order ends when its row is not reported any longer
-// as it was: it was carried out, or the row is another case now.
+// as it was: it was carried out, or the row is another case now. If there are more rows than were
+// reported, those that were set aside later than all of these may be there still.
 func (b *asideBox) report(list asideList, takes []string, now time.Time) {
 	b.list = list
 	for _, do := range takes {
 		b.taken[do] = now
 	}
-	b.orders = slices.DeleteFunc(b.orders, func(o AsideOrder) bool { return !b.has(o.seen()) })
+	beyond := func(o *AsideOrder) bool {
+		n := len(list.Rows)
+		return list.More && (n == 0 || o.ParkedAt.After(list.Rows[n-1].ParkedAt))
+	}
+	b.orders = slices.DeleteFunc(b.orders, func(o AsideOrder) bool {
+		return !b.has(o.seen()) && !beyond(&o)
+	})
 }
 
 func (b *asideBox) has(seen AsideSeen) bool {

@@ -85,6 +85,12 @@ func TestOrders(t *testing.T) {
 		t.Errorf("orders about rows that were set aside again: %+v", got)
 	}
 	order("release", "2026-11-02T03:04:05.678902Z", "a")
+	// A report that has not all rows ends no order about a later one.
+	short := strings.Replace(report(takes, asideAt, "b"), `{`, `{"more":true,`, 1)
+	w.json(t, "POST", "/outbox/shop/parked", short, 200, &got)
+	if len(got.Orders) != 1 || got.Orders[0].ID != "a" {
+		t.Errorf("a short report is answered %+v, want the order about a later row", got)
+	}
 	if got := w.ordersOf(t, "other"); len(got) != 0 {
 		t.Errorf("another outbox has the orders %q", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,18 +18,18 @@ import (
 // A slowStore waits so long for the disk with each commit.
 type slowStore struct {
 	kv.Store
-	takes *time.Duration
+	takes *atomic.Int64 // nanoseconds
 }
 
 type slowBatch struct {
 	kv.Batch
-	takes *time.Duration
+	takes *atomic.Int64 // nanoseconds
 }
 
 func (s slowStore) NewBatch() kv.Batch { return slowBatch{s.Store.NewBatch(), s.takes} }
 
 func (b slowBatch) Force() func() error {
-	takes, wait := *b.takes, b.Batch.Force()
+	takes, wait := time.Duration(b.takes.Load()), b.Batch.Force()
 	return func() error { time.Sleep(takes); return wait() }
 }
 
@@ -36,7 +37,7 @@ func (b slowBatch) Force() func() error {
 // commit, so they come while the disk hangs. [V1-25, CONSOLE-9]
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		takes := time.Duration(0)
+		var takes atomic.Int64
 		w := newWorldOn(t, slowStore{kv.NewMemory(), &takes}, 0)
 		w.useMonitor(t)
 		began := time.Now().UTC()
@@ -78,12 +79,13 @@ func TestStatus(t *testing.T) {
 			t.Errorf("before the first request: %+v", s)
 		}
 		w.create(t, "q", "30")
-		for _, takes = range []time.Duration{2 * time.Millisecond, 2 * time.Millisecond, 8 * time.Millisecond} {
+		for _, d := range []time.Duration{2 * time.Millisecond, 2 * time.Millisecond, 8 * time.Millisecond} {
+			takes.Store(int64(d))
 			w.do(t, send())
 			w.do(t, &engine.PurgeQueue{Queue: q})
 			time.Sleep(time.Minute)
 		}
-		takes = 10 * time.Second
+		takes.Store(int64(10 * time.Second))
 		first := submit(send())
 		turn := append(submit(send(), send(), send()), first...) // three wait for the first, and then go together
 		time.Sleep(time.Minute)
@@ -92,7 +94,7 @@ func TestStatus(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		takes = 0
+		takes.Store(0)
 		w.do(t, &engine.PurgeQueue{Queue: q})
 		polls := append(submit(poll()), submit(poll())...)
 		time.Sleep(1500 * time.Millisecond)
@@ -116,7 +118,7 @@ func TestStatus(t *testing.T) {
 			p.Abandon()
 		}
 		synctest.Wait()
-		takes = time.Hour // the disk hangs
+		takes.Store(int64(time.Hour)) // the disk hangs
 		w.broker.RefuseSends(true)
 		before, _ := ask()
 		hung := submit(&engine.TagQueue{Queue: q, Tags: []engine.Tag{{Key: "a", Value: "b"}}})
@@ -126,7 +128,7 @@ func TestStatus(t *testing.T) {
 		if s.Requests.Waiting != 2 || s.SilenceMS != before.SilenceMS+40_000 || !s.SendsRefused || s.Requests.Polls != 0 || s.Commits.Count != before.Commits.Count {
 			t.Errorf("while the disk hangs: got %+v, before it was %+v", s, before)
 		}
-		takes = 0
+		takes.Store(0)
 		for _, p := range hung {
 			if err := p.Wait(t.Context()); err != nil {
 				t.Error(err)

@@ -263,6 +263,7 @@ export function Selected({ queue, filter, flags: selected, what, verb, parking }
       stop.current = true;
     };
   }, []);
+  const other = filter.id !== undefined && got?.samples.find((m) => m.messageId !== filter.id);
   const n = got?.count ?? 0, perSecond = Math.min(Number(rate) || 0, 10_000);
   const start: Change<void> = async (send) => {
     const t = await send.post<Task>("/tasks", { queue, do: verb === "redrive" ? "move" : verb, filter, limit: n, expected: n, ...(needs ? { to } : {}), ...(perSecond ? { rate: perSecond } : {}),
@@ -272,7 +273,7 @@ export function Selected({ queue, filter, flags: selected, what, verb, parking }
   const flags: Word[] = [...selected, ...(n ? ["--limit", String(n)] : []), ...(needs && to ? ["--to", v(to)] : []), ...(perSecond ? ["--rate", String(perSecond)] : []),
     ...(verb === "delete" ? ["--confirm", String(n)] : []), ...(note ? ["--note", v(note)] : []), "--yes"];
   return <Act title={`${title}: ${what}`} label={n ? `${label} ${plural(n, "message")}` : label} danger={verb === "delete"} act={start}
-    ready={n > 0 && (!needs || to !== "") && (verb !== "delete" || text === String(n))}
+    ready={n > 0 && !other && (!needs || to !== "") && (verb !== "delete" || text === String(n))}
     same={verbs[verb].command(v(queue), ...flags)}>
     <p>{says}</p>
     {error && <p class="problem" role="alert"><T text={error} /></p>}
@@ -283,6 +284,7 @@ export function Selected({ queue, filter, flags: selected, what, verb, parking }
     </Fragment>}
     <div class="grid">{needs && <Input name={verb === "park" ? "Parking queue" : "Queue"} value={to} set={setTo} required />}
       <Input name="Messages per second" type="number" value={rate} set={setRate} hint="no limit" /><Input name="Note" value={note} set={setNote} hint="why, for the action log" /></div>
+    {other && <p class="problem">This is another message now: {other.messageId.slice(0, 8)} has taken its place.</p>}
     {perSecond > 0 && n > perSecond && <p class="dim">This takes about {age((1000 * n) / perSecond)}.</p>}
     {needs && to && <Missing queue={to} />}
     {verb === "delete" && n > 0 && <Typed want={String(n)} of="the number of messages" value={text} set={type} />}
@@ -303,17 +305,15 @@ export function Note({ queue, kind }: { queue: string; kind: Kind }) {
   </Act>;
 }
 
-// AckNote acknowledges an alarm with a note. The way back restores the earlier acknowledgement. [ALARM-47]
+// AckNote acknowledges an alarm with a note. The way back restores the earlier note, or ends the
+// acknowledgement if there was none. No note can be taken from one that goes on. [ALARM-47]
 export function AckNote({ a }: { a: ShownAlarm }) {
   const was = a.acknowledgement?.note ?? "", path = "/alarms/acknowledge", alarm = a.name;
   const [note, set] = useState(was);
-  const undo: Change = async ({ post }) => {
-    await post(path, { alarm, end: true });
-    if (a.acknowledged) await post(path, { alarm, note: was });
-  };
+  const undo: Change | undefined = a.acknowledged && !was ? undefined : ({ post }) => post(path, was ? { alarm, note: was } : { alarm, end: true });
   const write: Change<Said> = async ({ post }) => {
     await post(path, { alarm, note });
-    return { text: `Acknowledged ${alarm} with the note.`, undo, where: [["alarms"], "Show the alarms"] };
+    return { text: `Acknowledged ${alarm} with the note.`, ...(undo ? { undo } : {}), where: [["alarms"], "Show the alarms"] };
   };
   return <Act title={`Acknowledge ${alarm}`} label={a.acknowledged ? "Save" : "Acknowledge"} ready={note !== "" && note !== was} act={write}
     same={same("acknowledge-note", "Acknowledge the alarm", "tenaq", "alarms", "ack", v(alarm), "--note", v(note))}>
@@ -353,7 +353,10 @@ function Changed({ was, body }: { was: string; body: string }) {
   let from = 0, end = 0;
   while (from < most && a[from] === b[from]) from++;
   while (end < most - from && a.at(-1 - end) === b.at(-1 - end)) end++;
-  const part = (of: string[], mark: string) => of.slice(from, of.length - end).slice(0, 40).map((l) => mark + plain(l)).join("\n");
+  const part = (of: string[], mark: string) => {
+    const all = of.slice(from, of.length - end), shown = all.slice(0, 40).map((l) => mark + plain(l.slice(0, 500)) + (l.length > 500 ? " …" : ""));
+    return [...shown, ...(all.length > 40 ? [`… and ${plural(all.length - 40, "line")} more`] : [])].join("\n");
+  };
   return <div class="field"><span>What changes in the body</span>{from + end === a.length && a.length === b.length ? <span class="dim">only white space</span>
     : <pre class="diff"><del>{part(a, "− ")}</del><ins>{part(b, "+ ")}</ins></pre>}</div>;
 }

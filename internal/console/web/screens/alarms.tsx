@@ -45,7 +45,8 @@ function One({ a }: { a: ShownAlarm }) {
   const raised = a.state === "ALARM", note = a.acknowledged ? "Note…" : "Acknowledge with a note…";
   const it = a.acknowledged ? same("end-acknowledgement", "End the acknowledgement", "tenaq", "alarms", "ack", v(a.name), "--end") : same("acknowledge", "Acknowledge the alarm", "tenaq", "alarms", "ack", v(a.name));
   const ack = raised ? line(it) : null;
-  const acknowledge: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name }), end: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name, end: true });
+  const was = a.acknowledgement?.note;
+  const acknowledge: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name, ...(was ? { note: was } : {}) }), end: Change = ({ post }) => post("/alarms/acknowledge", { alarm: a.name, end: true });
   const where: [string[], string] = [["alarms"], "Show the alarms"];
   const shown = [...new Set([...(a.commands ?? []), ...(ack ? [ack] : [])])];
   return <li class={"alarmbox" + (raised && !a.silencedUntil && !a.acknowledged ? " raised" : "")}>

@@ -65,9 +65,9 @@ function Figures({ clustered }: { clustered: boolean }) {
           <Fact name="Sends">{s.sendsRefused ? <Badge kind="bad">refused</Badge> : "accepted"}</Fact>
           <Fact name="Free disk space"><Free d={s.disk} now={Date.parse(s.now)} /></Fact>
           <Fact name="Reserve" title="While less disk space is free, the server refuses sends">{s.disk.reserveBytes ? bytes(s.disk.reserveBytes) : "none"}</Fact>
-          <Fact name="Commit time, p50" title={since(`Half of ${plural(commits.count, "commit")} waited for the disk so long at most,`, commits.since)}>{took(commits.p50Ms)}</Fact>
-          <Fact name="Commit time, p99" title={since(`99 % of ${plural(commits.count, "commit")} waited for the disk so long at most,`, commits.since)}>{took(commits.p99Ms)}</Fact>
-          <Fact name="Requests in one turn, p99" title={since(`The writer carried out so many together at most, in 99 % of ${plural(turns.count, "turn")}`, turns.since)}>{turns.p99 === undefined ? "–" : count(turns.p99)}</Fact>
+          <Fact name="Commit time, p50" title={since(`Half of ${plural(commits.count, "commit")} waited at most this long for the disk,`, commits.since)}>{took(commits.p50Ms)}</Fact>
+          <Fact name="Commit time, p99" title={since(`99 % of ${plural(commits.count, "commit")} waited at most this long for the disk,`, commits.since)}>{took(commits.p99Ms)}</Fact>
+          <Fact name="Requests in one turn, p99" title={since(`99 % of ${plural(turns.count, "turn")} of the writer had at most this many requests,`, turns.since)}>{turns.p99 === undefined ? "–" : count(turns.p99)}</Fact>
           <Fact name="Requests that wait for the writer">{count(requests.waiting)}</Fact>
           <Fact name="Receives that wait for messages">{count(requests.polls)}</Fact>
           <Fact name="Requests refused as too many" title="Answered RequestThrottled since the server started">{count(requests.throttled)}</Fact>

@@ -8,7 +8,7 @@ import { Failed, get, useGet } from "../api";
 import { cmd, CommandList, useCommands, v, type Command } from "../commands";
 import { age, bytes, count, plain, plural } from "../format";
 import { hex, indent } from "../json";
-import { Badge, Copy, Empty, Fact, QueueLink, State, T, Table, Time, useTitle, Wait } from "../parts";
+import { Badge, Copy, Empty, Fact, QueueLink, say, State, T, Table, Time, useTitle, Wait } from "../parts";
 import { can, link, route } from "../state";
 import { Triage } from "../triage";
 
@@ -156,9 +156,10 @@ function Save({ of, name, what }: { of: BlobPart | (() => Promise<BlobPart>); na
       fail(false);
     } catch {
       fail(true);
+      say("Not downloaded");
     }
   };
-  return <button type="button" class="small" onClick={save} aria-label={`Download ${what}`}>{failed ? "Not downloaded" : "Download"}</button>;
+  return <button type="button" class="small" onClick={save} aria-label={`${failed ? "Not downloaded: " : "Download "}${what}`}>{failed ? "Not downloaded" : "Download"}</button>;
 }
 
 const bytesIn = (base64: string) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));

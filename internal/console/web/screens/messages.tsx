@@ -62,7 +62,7 @@ export function Messages({ queue, fifo, holds }: { queue: string; fifo: boolean;
     </div>
     {error && error.status > 0 && <div class="problem" role="alert"><T text={error.message} /></div>}
     {attribute && !attribute.includes("=") && <div class="problem" role="alert">Type the attribute as <code>name=value</code>.</div>}
-    {Object.keys(filter).length > 0 && <Search queue={queue} filter={filter} holds={holds} key={JSON.stringify(filter)} />}
+    {Object.keys(filter).length > 0 && <Search queue={queue} filter={filter} state={state} holds={holds} key={JSON.stringify(filter)} />}
     <div class={at ? "split open" : "split"}>
       <div class="master">
         {!list && !error && <div class="loading">Loading…</div>}
@@ -113,8 +113,8 @@ function Place({ queue, place }: { queue: string; place: string }) {
 }
 
 // Search looks through the whole queue, some thousand messages at a time, and offers what may be done
-// with what it found. [CONSOLE-18]
-function Search({ queue, filter, holds }: { queue: string; filter: Filter; holds: number }) {
+// with what it found. It finds messages in all states, so it offers nothing while the list shows one. [CONSOLE-18]
+function Search({ queue, filter, state, holds }: { queue: string; filter: Filter; state: string; holds: number }) {
   const { got, busy, error, start, stop } = useWalk<TaskCount>(async (before, signal) => {
     const more = await countOf({ queue, filter, ...(before?.next ? { after: before.next } : {}) }, signal);
     return [{ ...more, count: more.count + (before?.count ?? 0), skipped: more.skipped + (before?.skipped ?? 0), looked: more.looked + (before?.looked ?? 0),
@@ -122,7 +122,7 @@ function Search({ queue, filter, holds }: { queue: string; filter: Filter; holds
   });
   const n = got ? got.count + got.skipped : 0, words = filter.text !== undefined, only = words && Object.keys(filter).length === 1;
   const scanned = got && `Scanned ${got.complete || holds <= got.looked ? plural(got.looked, "message") : `${count(got.looked)} of about ${plural(holds, "message")}`}.`;
-  const found = got && `${got.complete ? "" : "At least "}${plural(n, "message")} of the queue ${only ? `${n === 1 ? "has" : "have"} this text in the body` : `${n === 1 ? "matches" : "match"}${words ? ", with the text in the body" : ""}`}${got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}.`;
+  const found = got && `${got.complete ? "" : "At least "}${plural(n, "message")} of the queue ${only ? `${n === 1 ? "has" : "have"} this text in the body` : `${n === 1 ? "matches" : "match"}${words ? ", with the text in the body" : ""}`}${got.skipped ? `, ${count(got.skipped)} of them hidden now` : ""}${state ? ", whatever their state: show all states to act on them" : ""}.`;
   useEffect(() => {
     if (found && !busy) say(`${scanned} ${found}`);
   }, [busy]);
@@ -130,11 +130,11 @@ function Search({ queue, filter, holds }: { queue: string; filter: Filter; holds
     {error && <div class="problem" role="alert"><T text={error} /></div>}
     {got && <span>{scanned} {found} </span>}
     {got?.samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}
-    {(busy || !got?.complete) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : only ? "Search the bodies of the whole queue" : "Search the whole queue"}</button>}
-    {n > 0 && !busy && <Triage queue={queue} filter={filter} what={what(filter)} those="these" />}
+    {(busy || !got?.complete) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : "Search the whole queue"}</button>}
+    {n > 0 && !busy && !state && <Triage queue={queue} filter={filter} what={what(filter)} those="these" />}
   </div>;
 }
 
 // what names the messages that a filter finds.
 const what = (f: Filter) => [...(f.text === undefined ? [] : [`"${f.text}"`]), ...(f.group === undefined ? [] : [`group ${f.group}`]),
-  ...(f.receivesMin === undefined ? [] : [`received ${f.receivesMin} times or more`]), ...Object.entries(f.attributes ?? {}).map(([name, value]) => `${name}=${value}`)].join(", ");
+  ...(f.receivesMin === undefined ? [] : [`at least ${plural(f.receivesMin, "receive")}`]), ...Object.entries(f.attributes ?? {}).map(([name, value]) => `${name}=${value}`)].join(", ");

@@ -105,7 +105,7 @@ function Aside({ o }: { o: Outbox }) {
     return <Fragment>
       <p>Their queue refused them too often, or no queue could accept them, so no relay tries again. Fix the cause, then release them. {takes("release") ? "The rows are in the database of the program: its relay carries out what you order, within 10 s."
         : <Fragment>The rows are in the database of the program{may && ", and no relay takes orders now: it is of an earlier version, runs with "}{may && <code>--orders none</code>}{may && ", or has not reported lately"}. Use commands to release or discard them. <code>TENAQ_OUTBOX</code> must name that database:</Fragment>}
-        {takes("release") && !takes("discard") && <Fragment> It takes no orders to discard rows, because it runs without <code>--orders all</code>: the commands of a row do that where the database is.</Fragment>}</p>
+        {takes("release") && !takes("discard") && <Fragment> The relay runs without <code>--orders all</code>, so it discards no rows. The commands of a row do that where the database is.</Fragment>}</p>
       {takes("release") ? <p class="acts">{bulk("release", "Release")}{bulk("discard", "Discard")}</p>
         : <CommandList list={queues.map((q) => local(cmd(`Send the rows for ${q} again`, "tenaq", "outbox", "parked", "release", "--queue", v(q), "--run")))} />}
       {waits && <p role="status">Ordered by <T text={[...new Set(d.orders.map((o) => o.by))].join(", ")} />: {count(d.orders.length)} of {plural(d.rows.length, "row")}. A row that is still here ten minutes later was not reached by the order.</p>}

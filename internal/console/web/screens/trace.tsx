@@ -5,9 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { Claim, Event, Message, QueueList, TaskCount, Trace } from "../api.gen";
 import { countOf, Failed, get, useLatest, useWalk } from "../api";
 import { cmd, useCommands, v } from "../commands";
-import { age, count, plural } from "../format";
+import { age, plural } from "../format";
 import { Badge, Empty, MessageLink, More, QueueLink, say, State, T, Time, useTitle } from "../parts";
-import { epoch, link, now, route, zone } from "../state";
+import { epoch, link, now, route, server, zone } from "../state";
 
 const uuid = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
@@ -15,7 +15,7 @@ export function TracePage() {
   const asked = route.value.path[1] ?? "";
   useTitle("Life of " + asked.slice(0, 40));
   useCommands([cmd("Show the life of this work", "tenaq", "trace", v(asked)), cmd("The same as JSON", "tenaq", "trace", v(asked), "--json")]);
-  return <Fragment><h1>Life of <T text={asked} /></h1><Life asked={asked} now /></Fragment>;
+  return <Fragment><h1>Life of <T text={asked} /></h1><Life asked={asked} now key={asked} /></Fragment>;
 }
 
 // Life is what happened to a piece of work, and where it is now if that is asked.
@@ -40,7 +40,7 @@ export function Life({ asked, ledger, now: where }: { asked: string; ledger?: st
     {!got && !error && <div class="loading">Looking…</div>}
     {(nothing || error?.status === 404) && <Empty>{error ? <p><T text={error.message} /></p> : <h2>Nothing is known of this work</h2>}
       <p>Producers and workers name their work by a key. To find a message that was sent without a key, search for its id, or for a text in its body.</p>
-      {where && <Everywhere text={asked} key={asked} />}</Empty>}
+      {where && server.value?.allowed.includes("tenaq:PeekMessages") && <Everywhere text={asked} />}</Empty>}
     {got && !nothing && <Fragment>
       {where && <Now t={got} />}
       <h2>What happened</h2>
@@ -79,6 +79,7 @@ function Everywhere({ text }: { text: string }) {
       } catch (e) {
         if (!(e instanceof Failed) || (e.status !== 403 && e.status !== 404)) throw e;
         s.refused++;
+        s.queues--;
       }
       const { count: n = 0, skipped = 0, looked = 0, samples = [], next } = more;
       s.looked += looked;
@@ -91,13 +92,13 @@ function Everywhere({ text }: { text: string }) {
     }
     return [s, s.left.length === 0 && !s.next];
   });
-  const said = got && `Scanned ${plural(got.looked, "message")} of ${plural(got.queues, "queue")}${got.refused ? `; ${count(got.refused)} could not be read` : ""}.`;
+  const said = got && `Scanned ${plural(got.looked, "message")} of ${plural(got.queues, "queue")}${got.refused ? `; ${plural(got.refused, "queue")} could not be read` : ""}.`;
   useEffect(() => {
     if (said && !busy) say(said);
   }, [busy]);
   return <div class="search">
     {error && <div class="problem" role="alert"><T text={error} /></div>}
-    {got && <p>{said} {got.hits.length === 0 && "None has this text in its body."}</p>}
+    {got && <p>{said} {got.hits.length === 0 && "No message that was read has this text in its body."}</p>}
     {got && got.hits.length > 0 && <ul class="plain">{got.hits.map(({ queue, count: n, samples }) => <li key={queue}><a href={link(["q", queue, "messages"], { text })}><T text={queue} /></a>: {plural(n, "message")} {samples.map((m) => <Fragment key={m.messageId}><MessageLink id={m.messageId} /> </Fragment>)}</li>)}</ul>}
     {(busy || !got || got.left.length > 0 || got.next) && <button type="button" class="small" onClick={() => void (busy ? stop() : start())}>{busy ? "Stop" : got ? "Search further" : "Search the bodies of all queues"}</button>}
   </div>;
