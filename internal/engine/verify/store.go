@@ -273,6 +273,7 @@ func (a *run) documents() {
 
 // actions looks at the action log.
 func (a *run) actions() {
+	at := make(map[uint64][]byte) // keys, by number
 	for k, v := range a.rows(row.Family(row.FamilyAction)) {
 		action, ok := row.DecodeAction(v)
 		if !ok {
@@ -285,6 +286,10 @@ func (a *run) actions() {
 			a.report(row.QueueName{}, k, "the action %d is at no place that there is",
 				action.Number)
 		}
+		if other, twice := at[action.Number]; twice {
+			a.report(row.QueueName{}, k, "the action %d is also at %x", action.Number, other)
+		}
+		at[action.Number] = bytes.Clone(k)
 	}
 }
 
