@@ -88,10 +88,11 @@ func (k *tagged) end() {
 	k.done = true
 }
 
-// insist repeats a request until there is an answer, or for 40 s, in which a server starts many
-// times. The request may be carried out several times.
+// insist repeats a request until there is an answer, or for 90 s, in which a server starts many
+// times. The request may be carried out several times, so what a receive whose answer is lost has
+// taken must come again within that time.
 func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	for end := time.Now().Add(40 * time.Second); ; wait(ctx, 20*time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); ; wait(ctx, 20*time.Millisecond) {
 		out, err := ask()
 		if err == nil || ctx.Err() != nil || time.Now().After(end) {
 			return out, err
@@ -345,7 +346,7 @@ func (k *tagged) pauses(ctx context.Context) error {
 		return err
 	}
 	for seen := map[string]bool{}; !seen["job"] || !seen["soon"]; {
-		m, err := k.next(ctx, url, 600)
+		m, err := k.next(ctx, url, 30)
 		if err != nil {
 			return err
 		}
