@@ -53,7 +53,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// Texts for people are one line, whoever shows them. [V1-3]
+// Texts for people are one line. [V1-3]
 func TestTextsAreLines(t *testing.T) {
 	w := newWorld(t)
 	w.useMonitor(t)
